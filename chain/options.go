@@ -170,6 +170,15 @@ type Caller struct {
 	Warnings []*fault.Error
 }
 
+// NewCaller returns the caller that a front end has identified. shared: callers without tokens have the same rights and share what is
+// stored, so that these do not bound what they may fetch.
+func NewCaller(c *steps.Caller, shared bool) *Caller {
+	if shared {
+		return &Caller{ID: c.ID}
+	}
+	return &Caller{ID: c.ID, Rights: budget.Rights{Level: int(c.Tier), Scope: c.Functions}}
+}
+
 // Override has the settings of a front end that override the request, such as flags of the command line.
 type Override struct {
 	Input          []byte    // a JSON object that replaces members of `input`; nil: none

@@ -8,7 +8,6 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/mcp/transport"
@@ -90,11 +89,8 @@ func (f *toolset) handler(name string) sdk.ToolHandler {
 
 // caller returns the caller of a message, who can follow its own runs.
 func (s *Server) caller(from *transport.Request, now *generation) *chain.Caller {
-	c := &chain.Caller{ID: from.Caller.ID, Detach: chain.Detach{Runs: &s.runs, Workers: now.Workers},
-		MaxBlockBytes: now.MaxBlockBytes}
-	if from.Token { // without tokens all callers have the same rights, and the command line shares results with stdio
-		c.Rights = budget.Rights{Level: int(from.Caller.Tier), Scope: from.Caller.Functions}
-	}
+	c := chain.NewCaller(from.Caller, !from.Token) // the command line shares results with stdio
+	c.Detach, c.MaxBlockBytes = chain.Detach{Runs: &s.runs, Workers: now.Workers}, now.MaxBlockBytes
 	return c
 }
 

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -330,11 +329,9 @@ func (r *request) runNamed(ctx context.Context, name string, request []byte, ove
 	if err != nil {
 		return nil, err
 	}
-	caller := &chain.Caller{ID: r.viewer.ID, Chain: name, Functions: r.view(calls), Override: override}
+	caller := chain.NewCaller(&r.viewer.Caller, r.viewer.Shared)
+	caller.Chain, caller.Functions, caller.Override = name, r.view(calls), override
 	caller.Override.Operator = r.viewer.All
-	if !r.viewer.Shared {
-		caller.Rights = budget.Rights{Level: int(r.viewer.Tier), Scope: r.viewer.Rights.Functions}
-	}
 	if !r.viewer.readsCauses() {
 		ctx = steps.WithoutCauses(ctx, r.logCause)
 	}

@@ -52,9 +52,9 @@ type loads struct {
 	n atomic.Int64
 }
 
-func (l *loads) Load(ctx context.Context, id string) (*journal.Record, error) {
+func (l *loads) Load(ctx context.Context, id string, lease int64, first int) (*journal.Record, error) {
 	l.n.Add(1)
-	return l.Memory.Load(ctx, id)
+	return l.Memory.Load(ctx, id, lease, first)
 }
 
 func (l *loads) Acquire(ctx context.Context, id string, caller *string) (*journal.Record, error) {

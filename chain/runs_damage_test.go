@@ -129,9 +129,9 @@ func TestDamagedRun(t *testing.T) {
 	d := &damagedDriver{Memory: &journal.Memory{}}
 	j := newJournal(t, d)
 	id, otherID := failTwice(t, j), failTwice(t, j)
-	rec, err := d.Load(t.Context(), id)
+	rec, err := d.Load(t.Context(), id, 0, 0)
 	must(t, err)
-	other, err := d.Load(t.Context(), otherID)
+	other, err := d.Load(t.Context(), otherID, 0, 0)
 	must(t, err)
 	store, engine := binEngine(t, j)
 	unreadable := 0

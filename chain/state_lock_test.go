@@ -90,7 +90,7 @@ func TestLostRacesLeaveNothing(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v: %s", err, a.JSON)
 			}
-			rec, err := memory.Load(t.Context(), id)
+			rec, err := memory.Load(t.Context(), id, 0, 0)
 			must(t, err)
 			writes := 1
 			if want.ok {

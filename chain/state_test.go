@@ -161,11 +161,11 @@ func TestStateFailures(t *testing.T) {
 // lostDriver is a driver whose database is lost at a write, and can then not be asked.
 type lostDriver struct{ *killableDriver }
 
-func (d lostDriver) Load(ctx context.Context, id string) (*journal.Record, error) {
+func (d lostDriver) Load(ctx context.Context, id string, lease int64, first int) (*journal.Record, error) {
 	if d.left == 0 {
 		return nil, errDead
 	}
-	return d.killableDriver.Load(ctx, id)
+	return d.killableDriver.Load(ctx, id, lease, first)
 }
 
 // TestStateDatabaseLost: if the database is lost at the commit of a change, the answer does not know what became of it, and a resume does.

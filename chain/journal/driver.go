@@ -17,10 +17,9 @@ type Driver interface {
 	// Acquire takes the lease of a run of a caller (nil: of any), which increments Row.Lease, and returns the run. It fails with ErrBusy
 	// if a live process has the lease. The lease ends with Write.Release, when the driver is closed, or with its process.
 	Acquire(ctx context.Context, id string, caller *string) (*Record, error)
-	// Load returns a run, even if another process holds its lease.
-	Load(ctx context.Context, id string) (*Record, error)
-	// LoadAfter is like Load without the segments up to the one with this lease and first number.
-	LoadAfter(ctx context.Context, id string, lease int64, first int) (*Record, error)
+	// Load returns a run without its segments up to the one with this lease and first number; 0, 0: with all. Another process may hold the
+	// run's lease.
+	Load(ctx context.Context, id string, lease int64, first int) (*Record, error)
 	// Version returns a text that changes when other processes write, at the latest before it is asked for again after that time, and that
 	// may change otherwise, too. again 0: no other process writes, and version means nothing.
 	Version(ctx context.Context) (version string, again time.Duration, err error)

@@ -68,7 +68,7 @@ func TestSubscribe(t *testing.T) {
 		silent := begin(j)
 		read(t, silent, 1)
 		time.Sleep(time.Second)
-		if _, err := m.Load(t.Context(), silent.ID()); err == nil {
+		if _, err := m.Load(t.Context(), silent.ID(), 0, 0); err == nil {
 			t.Error("without a listener a read was written before the end of its run")
 		}
 		ctx, cancel := context.WithCancel(t.Context())

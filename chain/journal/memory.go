@@ -192,22 +192,16 @@ func (r *memoryRun) row() Row {
 }
 
 // Load implements Driver.
-func (m *Memory) Load(_ context.Context, id string) (*Record, error) {
+func (m *Memory) Load(_ context.Context, id string, lease int64, first int) (*Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r := m.runs[id]; r != nil {
-		return r.copy(), nil
+	r := m.runs[id]
+	if r == nil {
+		return nil, ErrNotFound
 	}
-	return nil, ErrNotFound
-}
-
-// LoadAfter implements Driver.
-func (m *Memory) LoadAfter(ctx context.Context, id string, lease int64, first int) (*Record, error) {
-	rec, err := m.Load(ctx, id)
-	if err == nil {
-		rec.Segments = slices.DeleteFunc(rec.Segments, func(s Segment) bool { return !s.isAfter(lease, first) })
-	}
-	return rec, err
+	rec := r.copy()
+	rec.Segments = slices.DeleteFunc(rec.Segments, func(s Segment) bool { return !s.isAfter(lease, first) })
+	return rec, nil
 }
 
 // isAfter reports whether a segment follows the one with this lease and first number.

@@ -80,7 +80,7 @@ func (c *PastCall) Task() string {
 // Read returns what a run has done so far. The run must belong to caller; nil: to any caller. It fails with ErrNotFound, or with a coded
 // error that is ErrUnreadable if the run was written with another key, or if an event of it is missing or was changed.
 func (j *Journal) Read(ctx context.Context, id string, caller *string) (*Past, error) {
-	rec, err := j.driver.Load(ctx, id)
+	rec, err := j.driver.Load(ctx, id, 0, 0)
 	switch {
 	case err != nil:
 		return nil, err
@@ -134,7 +134,7 @@ func (j *Journal) Find(ctx context.Context, caller, scope, key string) (id strin
 // Refresh reads what a run that Read has returned has done since, and only that: p becomes what Read would return now, and what was
 // returned of it changes, too. After an error p is of no use.
 func (j *Journal) Refresh(ctx context.Context, p *Past) error {
-	rec, err := j.driver.LoadAfter(ctx, p.Row.ID, p.last.lease, p.last.first)
+	rec, err := j.driver.Load(ctx, p.Row.ID, p.last.lease, p.last.first)
 	switch {
 	case err != nil:
 		return err

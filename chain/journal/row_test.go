@@ -18,9 +18,9 @@ type rowDriver struct {
 	loads int
 }
 
-func (d *rowDriver) Load(ctx context.Context, id string) (*journal.Record, error) {
+func (d *rowDriver) Load(ctx context.Context, id string, lease int64, first int) (*journal.Record, error) {
 	d.loads++
-	return d.Memory.Load(ctx, id)
+	return d.Memory.Load(ctx, id, lease, first)
 }
 
 func (d *rowDriver) LoadRow(ctx context.Context, id string) (*journal.Row, error) {

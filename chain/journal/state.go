@@ -296,7 +296,7 @@ func (j *Journal) landed(ctx context.Context, q *queuedWrite, first int) (landed
 	if err := j.driver.AwaitState(ctx, q.State.Owner); err != nil {
 		return false, err
 	}
-	rec, err := j.driver.Load(ctx, q.ID)
+	rec, err := j.driver.Load(ctx, q.ID, 0, 0)
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}

@@ -189,10 +189,7 @@ func (u *brokenDriver) Acquire(context.Context, string, *string) (*journal.Recor
 }
 
 // Load implements journal.Driver.
-func (u *brokenDriver) Load(context.Context, string) (*journal.Record, error) { return nil, u.err }
-
-// LoadAfter implements journal.Driver.
-func (u *brokenDriver) LoadAfter(context.Context, string, int64, int) (*journal.Record, error) {
+func (u *brokenDriver) Load(context.Context, string, int64, int) (*journal.Record, error) {
 	return nil, u.err
 }
 

@@ -43,7 +43,7 @@ func TestReasons(t *testing.T) {
 			t.Errorf("the reason is %q (%d characters), want the first 300 without the secret", reason, n)
 		}
 	}
-	rec, err := store.Load(context.Background(), run.ID())
+	rec, err := store.Load(context.Background(), run.ID(), 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 		{"Segments", segments}, {"Lease", lease}, {"Interrupted", interrupted}, {"Late", late}, {"Repeated", repeated}, {"Drop", drop},
 		{"Large", large}, {"SingleWrite", singleWrite}, {"Find", find}, {"FindPrefix", findPrefix},
 		{"List", list}, {"Pages", pages}, {"Running", running},
-		{"LoadAfter", loadAfter}, {"Version", version},
+		{"Load after", loadAfter}, {"Version", version},
 		{"FunctionsOfCallers", functionsOfCallers}, {"Days", days}, {"Expire", expire},
 		{"Batch", batch}, {"ConcurrentLeases", concurrentLeases}, {"Reopen", reopen}, {"Rewritten", rewritten}, {"UnusualText", unusualText},
 		{"Sums", sums}, {"SideBySide", sideBySide}, {"LateRelease", lateRelease}, {"FirstUse", firstUse}, {"Check", check},
@@ -77,7 +77,7 @@ func write(t *testing.T, d journal.Driver, list ...journal.Write) {
 
 func load(t *testing.T, d journal.Driver, id string) *journal.Record {
 	t.Helper()
-	r, err := d.Load(t.Context(), id)
+	r, err := d.Load(t.Context(), id, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func segments(t *testing.T, s Store) {
 		string(got.Segments[2].Events) != `[{"n":10}]` || !slices.Equal(got.Segments[0].Results, []byte{1, 2, 0, 255}) || string(got.Segments[0].Retained) != "kept" {
 		t.Errorf("loaded segments %+v", got.Segments)
 	}
-	if _, err := d.Load(t.Context(), "run_b"); !errors.Is(err, journal.ErrNotFound) {
+	if _, err := d.Load(t.Context(), "run_b", 0, 0); !errors.Is(err, journal.ErrNotFound) {
 		t.Errorf("Load of an unknown run: %v, want ErrNotFound", err)
 	}
 	if _, err := d.LoadRow(t.Context(), "run_b"); !errors.Is(err, journal.ErrNotFound) {
@@ -260,7 +260,7 @@ func expire(t *testing.T, s Store) {
 	if err := d.Expire(t.Context(), start.Add(2*time.Hour), start); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Load(t.Context(), "run_a"); !errors.Is(err, journal.ErrNotFound) {
+	if _, err := d.Load(t.Context(), "run_a", 0, 0); !errors.Is(err, journal.ErrNotFound) {
 		t.Errorf("Load of an expired run: %v, want ErrNotFound", err)
 	}
 	load(t, d, "run_b")
@@ -279,7 +279,7 @@ func expireWhileRead(t *testing.T, s Store) {
 		for range cap(begun) {
 			readers.Go(func() {
 				for {
-					rec, err := reader.Load(t.Context(), id)
+					rec, err := reader.Load(t.Context(), id, 0, 0)
 					select {
 					case begun <- struct{}{}:
 					default:

@@ -25,7 +25,7 @@ func loadAfter(t *testing.T, s Store) {
 		{"run_a", 0, 0, "1:1 1:5 1:10 of 3"}, {"run_a", 1, 1, "1:5 1:10 of 3"}, {"run_a", 1, 5, "1:10 of 3"}, {"run_a", 1, 10, "of 3"},
 		{"run_a", 2, 1, "of 3"}, {"run_whole", 0, 0, "1:1 of 1"}, {"run_whole", 1, 1, "of 1"},
 	} {
-		rec, err := d.LoadAfter(t.Context(), test.id, test.lease, test.first)
+		rec, err := d.Load(t.Context(), test.id, test.lease, test.first)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,8 +37,8 @@ func loadAfter(t *testing.T, s Store) {
 			t.Errorf("%s after %d:%d has %s, want %s, and the row %+v", test.id, test.lease, test.first, got, test.want, rec.Row)
 		}
 	}
-	if _, err := d.LoadAfter(t.Context(), "run_none", 1, 1); !errors.Is(err, journal.ErrNotFound) {
-		t.Errorf("LoadAfter of an unknown run: %v, want ErrNotFound", err)
+	if _, err := d.Load(t.Context(), "run_none", 1, 1); !errors.Is(err, journal.ErrNotFound) {
+		t.Errorf("Load of an unknown run: %v, want ErrNotFound", err)
 	}
 }
 

@@ -70,7 +70,7 @@ func BenchmarkWrite(b *testing.B) {
 				mustWrite(b, d, journal.Write{ID: first.ID, Lease: 1, Row: first.Row, Segment: &journal.Segment{Lease: 1, First: 1 + n,
 					Events: make([]byte, 250)}})
 			}
-			if got, err := d.Load(b.Context(), first.ID); err != nil || len(got.Segments) != n+1 {
+			if got, err := d.Load(b.Context(), first.ID, 0, 0); err != nil || len(got.Segments) != n+1 {
 				b.Fatalf("loaded run %v, %v; want %d segments", got, err, n+1)
 			}
 		})

@@ -117,7 +117,7 @@ func checkRuns(t *testing.T, d journal.Driver, prefix string, acknowledged int) 
 // segmentsOf returns the number of segments of a run, and checks that each is as it was written; 0: there is no such run.
 func segmentsOf(t *testing.T, d journal.Driver, id string) int {
 	t.Helper()
-	rec, err := d.Load(t.Context(), id)
+	rec, err := d.Load(t.Context(), id, 0, 0)
 	if errors.Is(err, journal.ErrNotFound) {
 		return 0
 	} else if err != nil {

@@ -107,7 +107,7 @@ func TestExpireDeadRuns(t *testing.T) {
 			if err != nil || len(rows) != 500 {
 				t.Errorf("%d running runs kept, want 500: %v", len(rows), err)
 			}
-			if _, err := live.Load(t.Context(), "run_last"); err != journal.ErrNotFound { //nolint:errorlint // it is not wrapped
+			if _, err := live.Load(t.Context(), "run_last", 0, 0); err != journal.ErrNotFound { //nolint:errorlint // it is not wrapped
 				t.Errorf("run of a dead process: %v, want ErrNotFound", err)
 			}
 		})

@@ -154,7 +154,7 @@ func TestPostgresStops(t *testing.T) {
 		s.Stop(signal)
 		acknowledged = w.kill(acknowledged)
 		for _, d := range []*sqljournal.Driver{d, patient} { // the failures do not wait for the timeout
-			_, err := d.Load(t.Context(), prefix+"a")
+			_, err := d.Load(t.Context(), prefix+"a", 0, 0)
 			wantUnavailable(t, err, "does not answer")
 			_, err = d.Write(t.Context(), []journal.Write{typical(prefix+"new", true)})
 			wantUnavailable(t, err, "does not answer")
@@ -162,7 +162,7 @@ func TestPostgresStops(t *testing.T) {
 		if err := s.Restart(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, func(ctx context.Context) error { _, err := d.Load(ctx, prefix+"held"); return err })
+		eventually(t, func(ctx context.Context) error { _, err := d.Load(ctx, prefix+"held", 0, 0); return err })
 		checkRuns(t, d, prefix, acknowledged)
 		eventually(t, func(ctx context.Context) error { return holderIsAlive(ctx, db, prefix+"held") })
 		eventually(t, func(ctx context.Context) error {

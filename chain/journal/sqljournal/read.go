@@ -71,12 +71,7 @@ type queries interface {
 }
 
 // Load implements journal.Driver.
-func (d *Driver) Load(ctx context.Context, id string) (rec *journal.Record, err error) {
-	return d.LoadAfter(ctx, id, 0, 0)
-}
-
-// LoadAfter implements journal.Driver.
-func (d *Driver) LoadAfter(ctx context.Context, id string, lease int64, first int) (rec *journal.Record, err error) {
+func (d *Driver) Load(ctx context.Context, id string, lease int64, first int) (rec *journal.Record, err error) {
 	err = d.withDatabase(ctx, d.timeout, func(ctx context.Context, db *database) error {
 		var holder string
 		if rec, holder, err = db.loadAtOnce(ctx, id, lease, first); err != nil {

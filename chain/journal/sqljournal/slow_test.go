@@ -40,7 +40,7 @@ func TestSlow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		load := func(ctx context.Context) error { _, err := d.Load(ctx, "run_a"); return err }
+		load := func(ctx context.Context) error { _, err := d.Load(ctx, "run_a", 0, 0); return err }
 		leaving, cancel := context.WithCancel(t.Context())
 		go func() { time.Sleep(time.Second); cancel() }()
 		if err := load(leaving); !errors.Is(err, context.Canceled) || fault.CodeOf(err) == fault.Unavailable {

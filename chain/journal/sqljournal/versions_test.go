@@ -40,7 +40,7 @@ func TestVersions(t *testing.T) {
 		if _, err := db.Exec(fmt.Sprint("UPDATE onecall_meta SET version = ", current)); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, func(ctx context.Context) error { _, err := d.Load(ctx, "run_a"); return err })
+		eventually(t, func(ctx context.Context) error { _, err := d.Load(ctx, "run_a", 0, 0); return err })
 		d.Close()
 		for _, query := range append(asOfVersion7(), "DROP INDEX onecall_runs_parent", "DROP INDEX onecall_runs_parts",
 			"ALTER TABLE onecall_runs DROP COLUMN parent", "ALTER TABLE onecall_runs DROP COLUMN batch",
@@ -56,7 +56,7 @@ func TestVersions(t *testing.T) {
 		d = open()
 		mustWrite(t, d, typical("run_b", true))
 		for _, id := range []string{"run_a", "run_b"} {
-			got, err := d.Load(t.Context(), id)
+			got, err := d.Load(t.Context(), id, 0, 0)
 			if err != nil || len(got.Segments) != 1 || got.Written == 1 != (id == "run_b") || got.Row.Parent != "" || got.Row.Batch {
 				t.Errorf("%s: %+v, %v; want one segment, counted in the newer run alone, no parent and no batch", id, got, err)
 			}
@@ -265,11 +265,11 @@ func TestBeforeCounting(t *testing.T) {
 			lease := rec.Row.Lease
 			mustWrite(t, d, journal.Write{ID: "run_a", Lease: lease, Segment: &journal.Segment{Lease: lease, First: 9, Events: []byte("e")}})
 			mustWrite(t, d, typical("run_b", false))
-			if rec, err = d.Load(t.Context(), "run_a"); err != nil || len(rec.Segments) != count+1 || rec.Written >= 0 {
+			if rec, err = d.Load(t.Context(), "run_a", 0, 0); err != nil || len(rec.Segments) != count+1 || rec.Written >= 0 {
 				t.Errorf("the older run has %d segments and counts %d, error %v; want %d and a negative count", len(rec.Segments), rec.Written, err,
 					count+1)
 			}
-			if rec, err = d.Load(t.Context(), "run_b"); err != nil || rec.Written != len(rec.Segments) {
+			if rec, err = d.Load(t.Context(), "run_b", 0, 0); err != nil || rec.Written != len(rec.Segments) {
 				t.Errorf("the new run has %d segments and counts %d, error %v", len(rec.Segments), rec.Written, err)
 			}
 		})

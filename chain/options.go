@@ -52,6 +52,9 @@ type Options struct {
 	Approve string
 	// ApproveByPerson accepts approvals only through Caller.Approve and Approve, not with a chain that is sent again.
 	ApproveByPerson bool
+	// Console is the address of the console, such as /console/, in which people decide about the runs of Journal: answers name the page of
+	// the run that waits. "": it is not served.
+	Console string
 
 	// Flows are the flow rules; nil: there are none. They hold for each chain and call, before anything runs. Rules that approve need a
 	// Journal.

@@ -247,6 +247,7 @@ func (a *App) startEngine(c *config.File, serve bool) error {
 		Scope:           a.Scope(),
 		Approve:         config.Or(c.Approve, ""),
 		ApproveByPerson: config.Or(c.ApproveBy, "") == "person",
+		Console:         a.consolePage(),
 		Flows:           c.Flows.EngineRules(),
 		MaxTotalTokens:  a.maxTotalTokens,
 		ProbeAbove:      config.Or(c.Results.ProbeAbove, 0),

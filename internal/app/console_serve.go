@@ -73,10 +73,21 @@ func seesAll(r steps.Rights) bool {
 
 // consoleURL returns where people find the console: at the host of access.url, else at the address that is listened on.
 func (s *server) consoleURL(a *App, address string) string {
+	if page := a.consolePage(); page != console.Path {
+		return page
+	}
+	return "http://" + address + console.Path
+}
+
+// consolePage returns where the console is served: at the host of access.url, else its path alone; "": it is not.
+func (a *App) consolePage() string {
+	if !a.process.console {
+		return ""
+	}
 	if public, err := url.Parse(config.Or(a.config.Access.URL, "")); err == nil && public.Host != "" {
 		return public.Scheme + "://" + public.Host + console.Path
 	}
-	return "http://" + address + console.Path
+	return console.Path
 }
 
 // consoleFault returns why the console cannot be served with this access configuration; nil: it can.

@@ -16,8 +16,13 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// ByHand is how a person decides whose client can neither ask nor show the calls.
-const ByHand = "with onecall approve or in onecall console"
+// ByHand says how a person decides about a run whose client can neither ask nor show the calls.
+func (l *Ledger) ByHand(run string) string {
+	if l.Console == "" || l.Journal == nil {
+		return "with onecall approve or in onecall console"
+	}
+	return "with onecall approve or in the console, " + l.Console + "runs/" + run + "/approve"
+}
 
 // approvePrefix begins each approve token.
 const approvePrefix = "oca_"
@@ -87,7 +92,7 @@ func (l *Ledger) applyApproval(record *journal.Run) *fault.Error {
 func (l *Ledger) checkApprove(past *journal.Past, token string) *fault.Error {
 	switch {
 	case l.ByPerson, past.Waiting != nil && asksPerson(past.Waiting.Args):
-		return fault.New(fault.Denied, "only a person can approve this run, %s; approve in a request cannot", ByHand).Under("/approve")
+		return fault.New(fault.Denied, "only a person can approve this run, %s; approve in a request cannot", l.ByHand(past.Row.ID)).Under("/approve")
 	case past.Waiting == nil || !hmac.Equal([]byte(approveTokenOf(l.Journal, past)), []byte(token)):
 		return fault.New(fault.Denied,
 			"the waiting calls have changed since this approve was given: resume the run without approve to see them").Under("/approve")

@@ -25,6 +25,7 @@ type Ledger struct {
 	Operator bool   // runs of any caller may be resumed
 	IfHalted bool   // see chain.Caller.IfHalted
 	ByPerson bool   // only a person can approve calls
+	Console  string // see chain.Options
 	// Spelling returns a compact chain as the journal spells it, whichever short forms it is written in.
 	Spelling func(chain []byte) []byte
 

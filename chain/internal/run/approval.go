@@ -132,9 +132,10 @@ func deniedFault(p *plan.Step) *fault.Error {
 
 // approvalRequired is the fault for a call that waits for approval, like those that wait with it.
 func approvalRequired(l *ledger.Ledger, p *plan.Step) *fault.Error {
-	advice := "send resume with approve, or resume once a person has approved " + ledger.ByHand
+	byHand := l.ByHand(l.Record.ID())
+	advice := "send resume with approve, or resume once a person has approved " + byHand
 	if l.NeedsPerson() {
-		advice = "a person approves them " + ledger.ByHand
+		advice = "a person approves them " + byHand
 	}
 	f := fault.New(fault.ApprovalRequired, "%d calls wait for approval; none of them was sent: %s", len(l.Waiting),
 		advice).Under(p.At)

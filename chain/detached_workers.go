@@ -107,7 +107,7 @@ func (s *request) checkHanded(ctx context.Context) *fault.Error {
 	if limit <= 0 {
 		return nil
 	}
-	rows, err := s.o.Journal.List(ctx, &journal.Filter{Caller: &s.caller, AtWorkers: true})
+	rows, err := s.o.Journal.List(ctx, &journal.Filter{Callers: []string{s.caller}, AtWorkers: true})
 	if err != nil {
 		return fault.New(fault.Unavailable, "the run cannot be handed to workers now, as the journal cannot be read")
 	}

@@ -23,13 +23,13 @@ import (
 
 // consoleBrowser is a browser without script that looks at the console of a server.
 type consoleBrowser struct {
-	t    *testing.T
+	t    testing.TB
 	base string
 	*http.Client
 }
 
 // browse logs in with a token.
-func (s *httpServer) browse(t *testing.T, token string) *consoleBrowser {
+func (s *httpServer) browse(t testing.TB, token string) *consoleBrowser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -131,19 +131,21 @@ func TestConsoleOfServer(t *testing.T) {
 }
 
 // TestApprovalOnPage: an MCP client that opens pages sends its user to the console, whose login leads to the page of the run. Its call goes on
-// with what is decided there.
+// with what is decided there, by an administrator or by whoever decides for the agent. A client that opens none is told the page.
 func TestApprovalOnPage(t *testing.T) {
 	t.Parallel()
-	const agent, boss = "oc_token-of-agent", "oc_token-of-the-boss"
+	const agent, boss, lead = "oc_token-of-agent", "oc_token-of-the-boss", "oc_token-of-the-lead"
 	config := clitest.Write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf("approve: write\napproveBy: person\n"+
 		"functions: {text.replace: {effect: write}}\naccess:\n  tokens:\n    - {name: agent, sha256: %q, tier: read_write}\n"+
-		"    - {name: boss, sha256: %q, tier: admin, console: approve}\n", tokenHash(agent), tokenHash(boss)))
+		"    - {name: boss, sha256: %q, tier: admin, console: approve}\n"+
+		"    - {name: lead, sha256: %q, tier: read_write, console: approve, approves: [agent]}\n", tokenHash(agent), tokenHash(boss), tokenHash(lead)))
 	s := serveHTTP(t, config, "--console")
-	for _, version := range []string{"2025-11-25", statelessVersion} {
+	const request = `{"lite":true,"steps":[{"text.replace":{"text":"abc","pattern":"b","with":"x"}}]}`
+	for version, person := range map[string]string{"2025-11-25": boss, statelessVersion: lead} {
 		o := &sdk.ClientOptions{Capabilities: &sdk.ClientCapabilities{
 			Elicitation: &sdk.ElicitationCapabilities{URL: &sdk.URLElicitationCapabilities{}}}}
 		o.ElicitationHandler = func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
-			go approveAt(t, r.Params.URL, boss)
+			go approveAt(t, r.Params.URL, person)
 			return &sdk.ElicitResult{Action: "accept"}, nil
 		}
 		c, err := sdk.NewClient(&sdk.Implementation{Name: "c", Version: "1"}, o).Connect(t.Context(),
@@ -154,10 +156,18 @@ func TestApprovalOnPage(t *testing.T) {
 		}
 		defer c.Close()
 		result, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "chain",
-			Arguments: json.RawMessage(`{"lite":true,"steps":[{"text.replace":{"text":"abc","pattern":"b","with":"x"}}]}`)})
+			Arguments: json.RawMessage(request)})
 		if err != nil || result.IsError || result.Content[0].(*sdk.TextContent).Text != `"axc"` {
 			t.Errorf("%s: %v, %+v, want the call to be made", version, err, result)
 		}
+	}
+	text, _ := stateless(t, s.url).with(agent).tool(t, "chain", json.RawMessage(request))
+	page := regexp.MustCompile(`in the console, /console/(runs/run_\w+/approve)`).FindStringSubmatch(text)
+	if page == nil {
+		t.Fatalf("a client that opens no page is answered %s, want the page of the run", text)
+	}
+	if status, shown := s.browse(t, lead).get(page[1]); status != http.StatusOK || !strings.Contains(shown, "text.replace") {
+		t.Errorf("the page: status %d: %s", status, shown)
 	}
 }
 

@@ -69,7 +69,7 @@ func (c *call) runs() *sdk.CallToolResult {
 // runsOfCaller lists the caller's runs, without runs that are part of another run.
 func (c *call) runsOfCaller(j *journal.Journal) ([]runSummary, error) {
 	none := ""
-	runs, err := history.Runs(c.ctx, j, &journal.Filter{Caller: &c.caller.ID, Parent: &none, Limit: maxRunsShown})
+	runs, err := history.Runs(c.ctx, j, &journal.Filter{Callers: []string{c.caller.ID}, Parent: &none, Limit: maxRunsShown})
 	list := make([]runSummary, len(runs))
 	view := c.view.Registry()
 	for i := range runs {

@@ -26,7 +26,10 @@ type Caller struct {
 	ID string
 	Rights
 	Expires time.Time // when the token expires; zero: never
-	Decides bool      // may approve, deny, resume and undo runs in the console
+	Decides bool      // may approve, deny, resume and undo its runs in the console
+	// DecidesFor has the ids of other callers whose runs it may see, approve and deny there, separated by line feeds; "": none. With it,
+	// callers stay comparable.
+	DecidesFor string
 }
 
 // ErrScope is wrapped by the error of a token verifier if the token is valid but grants no rights here (RFC 6750, section

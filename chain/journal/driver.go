@@ -128,7 +128,7 @@ type Record struct {
 // Filter selects rows or days. The zero value selects all. Only Caller, Function, Chains, Since and Until apply to days.
 type Filter struct {
 	IDPrefix  string     // only runs whose id begins with it
-	Caller    *string    // nil: any
+	Callers   []string   // only runs and days of one of these; empty: any
 	Parent    *string    // "": runs without a parent; nil: any
 	Status    Status     // "": any
 	Code      fault.Code // "": any; with Status Waiting, fault.ApprovalRequired selects the runs that wait for approval

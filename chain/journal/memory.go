@@ -304,7 +304,7 @@ func (m *Memory) Days(_ context.Context, f *Filter) (days []Day, err error) {
 
 // matchesBoth reports whether rows and days of a caller and a chain match, as far as these two decide.
 func (f *Filter) matchesBoth(caller, chain string) bool {
-	return (f.Caller == nil || *f.Caller == caller) && (len(f.Chains) == 0 || slices.Contains(f.Chains, chain))
+	return (len(f.Callers) == 0 || slices.Contains(f.Callers, caller)) && (len(f.Chains) == 0 || slices.Contains(f.Chains, chain))
 }
 
 func (f *Filter) matchesDay(d *Day) bool {

@@ -97,16 +97,15 @@ func (a *App) exposure(c *config.Access, before *App) *fault.Error {
 }
 
 // idleApprovers finds tokens that may approve in the console and, with approveBy: person, have nothing to approve: MCP clients cannot use
-// them, so they have no runs, and only administrators of all functions see those of others.
+// them, so they have no runs, and see those of others only as administrators of all functions or if they name them.
 func (s *subject) idleApprovers() (faults []*fault.Error) {
 	if !s.config.NeedsPerson() {
 		return nil
 	}
 	for i, token := range tokenTable(&s.config.Access) {
-		if token.Decides && !seesAll(token.Rights) {
+		if token.Decides && len(token.DecidesFor) == 0 && !seesAll(token.Rights) {
 			faults = append(faults, fault.New(fault.BadRequest, "with approveBy: person the token %s has no runs, and sees nobody else's, so it can "+
-				"approve nothing: give it tier: admin without functions, or use access.jwt, where a person and an agent can be one caller",
-				token.Name).Under(fault.Index("/access/tokens", i)+"/console"))
+				"approve nothing: name the tokens of its agents (approves), or give it tier: admin without functions", token.Name).Under(fault.Index("/access/tokens", i)+"/console"))
 		}
 	}
 	return faults

@@ -15,7 +15,9 @@ func TestTokens(t *testing.T) {
 	t.Parallel()
 	known, faults := auth.New(&auth.Options{Tokens: []auth.Token{
 		{Name: "ci", SHA256: hashOf("one")},
-		{Name: "ann", SHA256: " \t" + strings.ToUpper(hashOf("two")) + "\n", Rights: steps.Rights{Tier: steps.TierAdmin, Functions: " fs.*\t net.* "}, Decides: true},
+		{Name: "ann", SHA256: " \t" + strings.ToUpper(hashOf("two")) + "\n", Rights: steps.Rights{Tier: steps.TierAdmin, Functions: " fs.*\t net.* "}, Decides: true,
+			DecidesFor: []string{"ci", "later"}},
+		{Name: "later", SHA256: hashOf("fourth")},
 	}})
 	if len(faults) > 0 {
 		t.Fatal(faults)
@@ -23,7 +25,8 @@ func TestTokens(t *testing.T) {
 	defer known.Close()
 	for token, want := range map[string]steps.Caller{
 		"one": {ID: "token:ci", Rights: steps.Rights{Tier: steps.TierRead}},
-		"two": {ID: "token:ann", Rights: steps.Rights{Tier: steps.TierAdmin, Functions: "fs.* net.*"}, Decides: true},
+		"two": {ID: "token:ann", Rights: steps.Rights{Tier: steps.TierAdmin, Functions: "fs.* net.*"}, Decides: true,
+			DecidesFor: "token:ci\ntoken:later"},
 	} {
 		if caller, err := known.Verify(t.Context(), token); err != nil || *caller != want {
 			t.Errorf("%s: got %+v, %v, want %+v", token, caller, err, want)
@@ -78,6 +81,7 @@ func TestTokenFaults(t *testing.T) {
 	}{
 		"no name":                   {auth.Token{SHA256: good}, "/tokens/1/name"},
 		"name twice":                {auth.Token{Name: "ci", SHA256: good}, "/tokens/1/name"},
+		"decides for nobody":        {auth.Token{Name: "ann", SHA256: good, Decides: true, DecidesFor: []string{"ci", "bot"}}, "/tokens/1/approves/1"},
 		"name with a line break":    {auth.Token{Name: "a\nb", SHA256: good}, "/tokens/1/name"},
 		"name with blanks":          {auth.Token{Name: " a", SHA256: good}, "/tokens/1/name"},
 		"name not UTF-8":            {auth.Token{Name: "a\xff", SHA256: good}, "/tokens/1/name"},

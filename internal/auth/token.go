@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -21,10 +22,14 @@ type Token struct {
 	// hash function, because a token must be random (at least 128 bits) and so cannot be guessed.
 	SHA256 string
 	steps.Rights
-	Decides bool // see steps.Caller
+	Decides    bool     // see steps.Caller
+	DecidesFor []string // the names of other tokens; see steps.Caller
 }
 
-const maxName = 100
+const (
+	maxName = 100
+	tokenID = "token:" // begins the id of the caller of a token
+)
 
 // NewToken makes a token of 256 random bits and its entry, which holds the hash but not the token. An invalid name is bad_request.
 func NewToken(name string) (text string, entry Token, err error) {
@@ -46,6 +51,10 @@ func readTokens(list []Token) (map[[sha256.Size]byte]*steps.Caller, []*fault.Err
 	tokens := make(map[[sha256.Size]byte]*steps.Caller, len(list))
 	var faults []*fault.Error
 	seen := map[string]bool{}
+	names := make([]string, len(list))
+	for i := range list {
+		names[i] = list[i].Name
+	}
 	for i, token := range list {
 		at := fault.Index("/tokens", i)
 		add := func(field string, f *fault.Error) {
@@ -62,14 +71,24 @@ func readTokens(list []Token) (map[[sha256.Size]byte]*steps.Caller, []*fault.Err
 		hash, f := readHash(token.SHA256)
 		if other := tokens[hash]; other != nil && f == nil {
 			f = fault.New(fault.BadRequest, "this is the hash of another token of the table too (%q): each caller needs a token of its own",
-				strings.TrimPrefix(other.ID, "token:"))
+				strings.TrimPrefix(other.ID, tokenID))
 		}
 		add("/sha256", f)
 		rights, f := checkRights(token.Rights)
 		if f != nil {
 			add("", f)
 		}
-		tokens[hash] = &steps.Caller{ID: "token:" + token.Name, Rights: rights, Decides: token.Decides}
+		for n, name := range token.DecidesFor {
+			if !slices.Contains(names, name) {
+				f := fault.New(fault.BadRequest, "there is no token %s", fault.Quote(name)).Under(fault.Index("/approves", n))
+				f.Nearest = fault.Nearest(name, names, 3)
+				add("", f)
+			}
+		}
+		tokens[hash] = &steps.Caller{ID: tokenID + token.Name, Rights: rights, Decides: token.Decides}
+		if len(token.DecidesFor) > 0 {
+			tokens[hash].DecidesFor = tokenID + strings.Join(token.DecidesFor, "\n"+tokenID)
+		}
 	}
 	return tokens, faults
 }

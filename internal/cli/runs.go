@@ -64,8 +64,7 @@ func (f *filterFlags) filter(cmd *cobra.Command) *journal.Filter {
 		}
 	}
 	if cmd.Flags().Changed("caller") {
-		caller := strings.TrimPrefix(f.caller, "-") // stats shows the unnamed caller as -
-		filter.Caller = &caller
+		filter.Callers = []string{strings.TrimPrefix(f.caller, "-")} // stats shows the unnamed caller as -
 	}
 	if f.since > 0 {
 		filter.Since = time.Now().Add(-f.since)

@@ -45,6 +45,9 @@ type Bearer struct {
 	// approve: the caller may approve, deny, resume and undo the runs that it sees in the console of serve --console. Without it the caller
 	// only looks. With approveBy: person such a token is a person's, and MCP clients cannot use it.
 	Console *string `yaml:"console" validate:"oneof=approve"`
+	// With console: approve, the names of other tokens: the caller also sees their runs in the console, and approves and denies their calls
+	// of functions that it may use itself.
+	Approves []string `yaml:"approves"`
 }
 
 // JWT says which tokens of an authorization server are accepted.
@@ -84,6 +87,9 @@ func (d *decoder) checkAccess(c *Access) {
 		token, at := &c.Tokens[i], fault.Index("/access/tokens", i)
 		d.requireKeys(at, token)
 		d.checkPatterns(at+"/functions", token.Functions)
+		if len(token.Approves) > 0 && token.Console == nil {
+			d.faultAt(at+"/approves", fault.BadRequest, "it needs console: approve at the same token")
+		}
 	}
 	if c.JWT != nil {
 		d.requireKeys("/access/jwt", c.JWT)

@@ -57,19 +57,20 @@ func showApprovals(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &journal.Filter{Caller: r.owner(), Status: journal.Waiting, Code: fault.ApprovalRequired, Before: before, Limit: approvalsShown + 1}
+	f := r.waitingRuns(approvalsShown + 1)
+	f.Before = before
 	runs, err := history.Runs(ctx, r.Journal, f)
 	if err != nil {
 		return nil, err
 	}
-	v := &approvalsView{All: r.viewer.All}
+	v := &approvalsView{All: len(r.decides()) != 1}
 	if len(runs) > approvalsShown {
 		runs = runs[:approvalsShown]
 		last := &runs[approvalsShown-1]
 		v.Next = "?" + url.Values{"before": {last.Began.UTC().Format(time.RFC3339Nano) + " " + last.ID}}.Encode()
 	}
 	for i := range runs {
-		past, err := r.Journal.Read(ctx, runs[i].ID, r.owner())
+		past, err := r.read(ctx, runs[i].ID, r.decides())
 		if err != nil || past.Waiting == nil { // it has gone on meanwhile
 			continue
 		}
@@ -236,7 +237,7 @@ type offered struct {
 
 // waiting returns the calls of the run of the request that can be decided about.
 func (r *request) waiting(ctx context.Context) (*offered, error) {
-	past, err := r.Journal.Read(ctx, r.PathValue("id"), r.owner())
+	past, err := r.read(ctx, r.PathValue("id"), r.decides())
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func (r *request) lastApproved(ctx context.Context, past *journal.Past) (*approv
 	if past.Row.Chain == "" {
 		return &approvedCalls{}, nil
 	}
-	rows, err := r.Journal.List(ctx, &journal.Filter{Caller: r.owner(), Chains: []string{past.Row.Chain}, Limit: approvedLookedAt})
+	rows, err := r.Journal.List(ctx, &journal.Filter{Callers: r.decides(), Chains: []string{past.Row.Chain}, Limit: approvedLookedAt})
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (r *request) lastApproved(ctx context.Context, past *journal.Past) (*approv
 			continue
 		}
 		left -= rows[i].Calls
-		earlier, err := r.Journal.Read(ctx, rows[i].ID, r.owner())
+		earlier, err := r.read(ctx, rows[i].ID, r.decides())
 		if err != nil { // it has expired meanwhile, or is damaged: the page is about another run
 			continue
 		}

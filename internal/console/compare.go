@@ -33,13 +33,13 @@ const othersShown = 20
 func showCompare(r *request) (*page, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	_, b, sees, err := r.readRun(ctx)
+	_, b, sees, err := r.readRun(ctx, r.decides())
 	if err != nil {
 		return nil, err
 	}
 	v := &compareView{B: b.Run, Shown: r.Values, Flags: r.Flags}
 	if b.Chain != "" {
-		runs, err := history.Runs(ctx, r.Journal, &journal.Filter{Caller: r.owner(), Chains: []string{b.Chain}, Limit: othersShown})
+		runs, err := history.Runs(ctx, r.Journal, &journal.Filter{Callers: r.decides(), Chains: []string{b.Chain}, Limit: othersShown})
 		if err != nil {
 			return nil, err
 		}
@@ -58,7 +58,7 @@ func showCompare(r *request) (*page, error) {
 	if with == "" {
 		return v.page(), nil
 	}
-	past, err := r.Journal.Read(ctx, with, r.owner())
+	past, err := r.read(ctx, with, r.decides())
 	if err != nil {
 		return nil, err
 	}

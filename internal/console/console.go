@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -255,6 +256,8 @@ func faultPage(err error) *page {
 	case coded:
 	case errors.Is(err, journal.ErrNotFound):
 		f = fault.New(fault.TokenExpired, "there is no such run here: it has expired, it is another caller's, or the journal is another one")
+	case errors.Is(err, context.DeadlineExceeded):
+		f = fault.New(fault.Timeout, "the page took more than %v: try again when the machine or the journal is less busy", timeout)
 	case journal.IsBusy(err):
 		f = fault.New(fault.Busy, "the run is not over: try again when it has ended")
 	default:
@@ -276,12 +279,34 @@ func (r *request) mustAct() error {
 	return fault.New(fault.Denied, "your token may look, not act: that needs console: approve at your token in the configuration")
 }
 
-// owner returns whose runs the viewer may see, for filters of the journal; nil: all callers'.
-func (r *request) owner() *string {
+// own returns whose runs the viewer may resume, undo and sum up, for filters of the journal; nil: those of all callers.
+func (r *request) own() []string {
 	if r.viewer.All {
 		return nil
 	}
-	return &r.viewer.ID
+	return []string{r.viewer.ID}
+}
+
+// decides returns whose runs the viewer may see and decide about: beside its own, those of the callers that its token names. nil: those of
+// all callers.
+func (r *request) decides() []string {
+	if r.viewer.All || r.viewer.DecidesFor == "" {
+		return r.own()
+	}
+	return append(r.own(), strings.Split(r.viewer.DecidesFor, "\n")...)
+}
+
+// read reads a run of one of these callers; nil: of any. It fails with journal.ErrNotFound, whether there is no such run or it is another's.
+func (r *request) read(ctx context.Context, id string, callers []string) (*journal.Past, error) {
+	if callers == nil {
+		return r.Journal.Read(ctx, id, nil)
+	}
+	for i := range callers {
+		if past, err := r.Journal.Read(ctx, id, &callers[i]); !errors.Is(err, journal.ErrNotFound) {
+			return past, err
+		}
+	}
+	return nil, journal.ErrNotFound
 }
 
 // mustHaveJournal refuses pages of runs if there are none.

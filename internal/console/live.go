@@ -192,7 +192,16 @@ func (s *stream) changed(ctx context.Context) bool {
 
 // look reads the rows of the page.
 func (s *stream) look(ctx context.Context) ([]journal.Row, error) {
-	rows, err := s.Journal.List(ctx, &journal.Filter{IDPrefix: s.run, Caller: s.owner(), Limit: runsShown})
+	f := &journal.Filter{IDPrefix: s.run, Callers: s.own(), Limit: runsShown}
+	if s.run != "" {
+		f.Callers = s.decides()
+	}
+	rows, err := s.Journal.List(ctx, f)
+	if err == nil && s.run == "" && s.viewer.DecidesFor != "" {
+		var waiting []journal.Row
+		waiting, err = s.Journal.List(ctx, s.waitingRuns(runsShown))
+		rows = append(rows, waiting...)
+	}
 	s.shown = fmt.Sprintf("%+v", rows)
 	return rows, err
 }

@@ -69,7 +69,7 @@ const maxNames = 100
 
 // readFix returns the page for the run of the request, with its stored chain.
 func (r *request) readFix(ctx context.Context, said map[string]string) (*fixView, *journal.Past, error) {
-	past, t, sees, err := r.readRun(ctx)
+	past, t, sees, err := r.readRun(ctx, r.own())
 	if err != nil {
 		return nil, nil, err
 	}

@@ -66,12 +66,12 @@ type runRow struct {
 	Elements []runRow // the first of them, those that failed before others
 }
 
-// readRun reads the run of the request, with what the viewer may know of it.
-func (r *request) readRun(ctx context.Context) (*journal.Past, *history.Timeline, func(string) bool, error) {
+// readRun reads the run of the request, which is of one of these callers (nil: of any), with what the viewer may know of it.
+func (r *request) readRun(ctx context.Context, callers []string) (*journal.Past, *history.Timeline, func(string) bool, error) {
 	if err := r.mustHaveJournal(); err != nil {
 		return nil, nil, nil, err
 	}
-	past, err := r.Journal.Read(ctx, r.PathValue("id"), r.owner())
+	past, err := r.read(ctx, r.PathValue("id"), callers)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -107,11 +107,12 @@ func hideCalls(t *history.Timeline, sees func(string) bool) {
 
 // actsOn returns what the viewer can do with a run.
 func (r *request) actsOn(past *journal.Past) runActs {
+	own := !r.isOthers(&past.Row)
 	a := runActs{Acts: r.viewer.Acts, Flags: r.Flags, Waits: past.Waiting != nil && past.Row.Status == journal.Waiting,
-		Undoes: undoesMore(past)}
+		Undoes: own && undoesMore(past)}
 	switch past.Row.Status {
 	case journal.Failed, journal.MayContinue, journal.Interrupted:
-		a.Resumes = !past.Row.Batch
+		a.Resumes = own && !past.Row.Batch
 		a.Denied = past.Row.Status != journal.Interrupted && slices.ContainsFunc(past.Events, func(e journal.Event) bool {
 			return e.Kind == journal.Denied && slices.ContainsFunc(e.Approvals, func(name string) bool { return past.Denial(name) != nil })
 		})
@@ -119,11 +120,14 @@ func (r *request) actsOn(past *journal.Past) runActs {
 	return a
 }
 
+// isOthers reports whether a run is another caller's, about which the viewer only decides.
+func (r *request) isOthers(row *journal.Row) bool { return !r.viewer.All && row.Caller != r.viewer.ID }
+
 // showRun shows what a run did.
 func showRun(r *request) (*page, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	past, t, sees, err := r.readRun(ctx)
+	past, t, sees, err := r.readRun(ctx, r.decides())
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +137,7 @@ func showRun(r *request) (*page, error) {
 	for i := range t.NotOK {
 		hideNames(&t.NotOK[i], sees)
 	}
-	v := &runView{Run: t.Run, NotOK: t.NotOK, runActs: r.actsOn(past), Outcomes: outcomesOf(t), Values: r.Values, All: r.viewer.All}
+	v := &runView{Run: t.Run, NotOK: t.NotOK, runActs: r.actsOn(past), Outcomes: outcomesOf(t), Values: r.Values, All: r.viewer.All || r.isOthers(&past.Row)}
 	for i := range t.List {
 		v.Retries += t.List[i].Retries
 	}
@@ -146,11 +150,11 @@ func showRun(r *request) (*page, error) {
 func showStep(r *request) (*page, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	past, t, _, err := r.readRun(ctx)
+	past, t, _, err := r.readRun(ctx, r.decides())
 	if err != nil {
 		return nil, err
 	}
-	v := &runView{Run: t.Run, runActs: r.actsOn(past), Values: r.Values, All: r.viewer.All, Step: r.PathValue("step"),
+	v := &runView{Run: t.Run, runActs: r.actsOn(past), Values: r.Values, All: r.viewer.All || r.isOthers(&past.Row), Step: r.PathValue("step"),
 		FailedOnly: r.URL.Query().Get("failed") != ""}
 	var rows [][]int
 	for i := range t.List {
@@ -344,7 +348,7 @@ type callView struct {
 func showCall(r *request) (*page, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	_, t, _, err := r.readRun(ctx)
+	_, t, _, err := r.readRun(ctx, r.decides())
 	if err != nil {
 		return nil, err
 	}

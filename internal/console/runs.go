@@ -26,7 +26,7 @@ const minPrefix = 8
 type runsView struct {
 	Filter  runsFilter
 	Runs    []listedRun
-	All     bool   // the runs are of several callers
+	All     bool   // the runs may be of several callers
 	Later   string // the address of the page of earlier runs; "": there are none
 	Command string // shows the same in a terminal; "": no command does
 }
@@ -59,7 +59,7 @@ func showRuns(r *request) (*page, error) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	v := &runsView{Filter: filterOf(r.URL.Query()), All: r.viewer.All}
+	v := &runsView{Filter: filterOf(r.URL.Query()), All: len(r.decides()) != 1}
 	sees, err := r.seesFunction()
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (r *request) journalFilter(f *runsFilter, sees func(name string) bool) (*jo
 	if f.Status != "" && !slices.Contains(f.Statuses(), journal.Status(f.Status)) {
 		return nil, fault.New(fault.BadRequest, "there is no status %q", fault.Clip(f.Status, 60))
 	}
-	j := &journal.Filter{Caller: r.owner(), Status: journal.Status(f.Status), Function: f.Function, Limit: runsShown + 1}
+	j := &journal.Filter{Callers: r.own(), Status: journal.Status(f.Status), Function: f.Function, Limit: runsShown + 1}
 	if f.Run != "" {
 		j.IDPrefix = journal.IDPrefix + strings.TrimPrefix(f.Run, journal.IDPrefix)
 		if len(j.IDPrefix) < len(journal.IDPrefix)+minPrefix { // all runs of some days may begin with it
@@ -131,8 +131,8 @@ func (r *request) journalFilter(f *runsFilter, sees func(name string) bool) (*jo
 	if f.Chain != "" {
 		j.Chains = []string{f.Chain}
 	}
-	if f.Caller != "" && r.viewer.All {
-		j.Caller = &f.Caller
+	if f.Caller != "" && (r.viewer.All || slices.Contains(r.decides(), f.Caller)) {
+		j.Callers = []string{f.Caller}
 	}
 	if f.Function != "" && !sees(f.Function) {
 		j.Function = "\x00" // the name of no function
@@ -200,14 +200,19 @@ func shellWord(word string) string {
 // maxWaiting is how many runs that wait for approval are counted.
 const maxWaiting = 100
 
-// countWaiting returns how many runs of the viewer wait for approval; "": none, or the journal does not tell, which pages of runs will.
+// waitingRuns is the filter of the runs that wait for approval about which the viewer may decide, at most limit.
+func (r *request) waitingRuns(limit int) *journal.Filter {
+	return &journal.Filter{Callers: r.decides(), Status: journal.Waiting, Code: fault.ApprovalRequired, Limit: limit}
+}
+
+// countWaiting returns how many runs about which the viewer may decide wait for approval; "": none, or the journal does not tell, which pages of runs will.
 func (r *request) countWaiting() string {
 	if r.Backend == nil || r.Journal == nil {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 	defer cancel()
-	n, _ := r.Journal.Count(ctx, &journal.Filter{Caller: r.owner(), Status: journal.Waiting, Code: fault.ApprovalRequired, Limit: maxWaiting})
+	n, _ := r.Journal.Count(ctx, r.waitingRuns(maxWaiting))
 	switch n {
 	case 0:
 		return ""

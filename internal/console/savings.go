@@ -70,7 +70,7 @@ func bars(title string, sums []history.Sum, amount func(*history.Sum) int64) tem
 
 // lastDays is the filter of the runs of the last days that the viewer may see.
 func (r *request) lastDays(days int) *journal.Filter {
-	return &journal.Filter{Caller: r.owner(), Since: time.Now().AddDate(0, 0, 1-days)}
+	return &journal.Filter{Callers: r.own(), Since: time.Now().AddDate(0, 0, 1-days)}
 }
 
 // add adds a day to the total.

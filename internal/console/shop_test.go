@@ -43,11 +43,13 @@ func newShop(t *testing.T, viewers map[string]*console.Viewer, set func(*console
 		set(backend)
 	}
 	var err error
-	s.journal, err = journal.New(&journal.Memory{}, &journal.Options{Key: make([]byte, journal.MinKeyBytes), Values: backend.Values})
-	if err != nil {
-		t.Fatal(err)
+	if s.journal = backend.Journal; s.journal == nil {
+		s.journal, err = journal.New(&journal.Memory{}, &journal.Options{Key: make([]byte, journal.MinKeyBytes), Values: backend.Values})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.journal.Close() })
 	}
-	t.Cleanup(func() { _ = s.journal.Close() })
 	var functions functionList
 	for _, spec := range []steps.Spec{
 		{Name: "shop.get", EffectDeclared: true, Effect: steps.Read},
@@ -62,6 +64,7 @@ func newShop(t *testing.T, viewers map[string]*console.Viewer, set func(*console
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.catalog = catalog
 	if err := catalog.Add("shop", functions); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +125,7 @@ func (s *shop) wantCalls(t *testing.T, want ...string) {
 func (s *shop) run(t *testing.T, caller, request string) (id string, a *chain.Answer) {
 	t.Helper()
 	a = s.engine.Run(t.Context(), []byte(request), &chain.Caller{ID: caller})
-	rows, err := s.journal.List(t.Context(), &journal.Filter{Caller: &caller, Limit: 1})
+	rows, err := s.journal.List(t.Context(), &journal.Filter{Callers: []string{caller}, Limit: 1})
 	if err != nil || len(rows) == 0 {
 		t.Fatalf("%v: no run was recorded: %s", err, a.JSON)
 	}

@@ -66,7 +66,7 @@ func undoesMore(past *journal.Past) bool {
 func showUndo(r *request) (*page, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	past, t, sees, err := r.readRun(ctx)
+	past, t, sees, err := r.readRun(ctx, r.own())
 	if err != nil {
 		return nil, err
 	}
@@ -187,6 +187,6 @@ func (r *request) mayContinue() (*journal.Past, map[string]string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	past, err := r.Journal.Read(r.Context(), r.PathValue("id"), r.owner())
+	past, err := r.read(r.Context(), r.PathValue("id"), r.own())
 	return past, said, err
 }

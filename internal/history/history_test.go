@@ -109,9 +109,8 @@ func TestRuns(t *testing.T) {
 				t.Errorf("got %s\nwant %+v", got, want)
 			}
 		}
-		alice := "alice"
 		for name, filter := range map[string]journal.Filter{
-			"caller": {Caller: &alice}, "chain": {Chains: []string{"nightly"}}, "status": {Status: journal.OK}, "until": {Until: second.Began()},
+			"caller": {Callers: []string{"alice"}}, "chain": {Chains: []string{"nightly"}}, "status": {Status: journal.OK}, "until": {Until: second.Began()},
 		} {
 			runs, err := history.Runs(t.Context(), p.Journal, &filter)
 			if err != nil || len(runs) != 1 || runs[0].ID != first.ID() {

@@ -96,7 +96,7 @@ func TestWorthSaving(t *testing.T) {
 			t.Errorf("got %+v\nwant %+v", got, want)
 		}
 		bob := "bob"
-		if stats, err := history.StatsOf(t.Context(), p.Journal, &journal.Filter{Caller: &bob}); err != nil || stats.WorthSaving == nil ||
+		if stats, err := history.StatsOf(t.Context(), p.Journal, &journal.Filter{Callers: []string{bob}}); err != nil || stats.WorthSaving == nil ||
 			len(stats.WorthSaving) > 0 {
 			t.Errorf("stats of another caller: got %+v, %v, want an empty WorthSaving", stats, err)
 		}

@@ -33,7 +33,7 @@ func rewritten(t *testing.T, s Store) {
 	}{
 		{journal.Filter{Function: "fs.read"}, 0}, {journal.Filter{Function: "a.b"}, 0}, {journal.Filter{Function: "c.d"},
 			1}, {journal.Filter{Function: "e.f"}, 1},
-		{journal.Filter{Caller: &oldCaller}, 0}, {journal.Filter{Caller: &newCaller}, 1}, {journal.Filter{Status: journal.Running},
+		{journal.Filter{Callers: []string{oldCaller}}, 0}, {journal.Filter{Callers: []string{newCaller}}, 1}, {journal.Filter{Status: journal.Running},
 			0}, {journal.Filter{Status: journal.Failed}, 1},
 		{journal.Filter{Status: journal.Failed, Function: "e.f"}, 1}, {journal.Filter{Status: journal.Failed, Function: "a.b"}, 0},
 	} {
@@ -54,14 +54,14 @@ func unusualText(t *testing.T, s Store) {
 		w.Row.Key, w.Row.Chain, w.Row.Hash, w.Row.Functions, w.Row.Caller = text, text, text, []string{text, "fs.read"}, text
 		w.Days = []journal.Day{{Day: journal.DayOf(start), Caller: text, Chain: text, Function: text, Count: 1}}
 		write(t, d, w, newRun(fmt.Sprint("run_beside_", i)))
-		rows, err := d.List(t.Context(), &journal.Filter{Caller: &text, Chains: []string{text}, Function: text})
+		rows, err := d.List(t.Context(), &journal.Filter{Callers: []string{text}, Chains: []string{text}, Function: text})
 		if err != nil || len(rows) != 1 || rows[0].ID != w.ID {
 			t.Errorf("%q: %+v, %v", text, rows, err)
 		}
 		if id, _, err := d.Find(t.Context(), text, text); id != w.ID {
 			t.Errorf("%q: found %q, %v", text, id, err)
 		}
-		filter := &journal.Filter{Caller: &text, Chains: []string{text}, Function: text}
+		filter := &journal.Filter{Callers: []string{text}, Chains: []string{text}, Function: text}
 		if days, err := d.Days(t.Context(), filter); len(days) != 1 || err != nil {
 			t.Errorf("%q: %d days, %v", text, len(days), err)
 		}

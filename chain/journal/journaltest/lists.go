@@ -72,13 +72,15 @@ func list(t *testing.T, s Store) {
 		want   string
 	}{
 		{"all", journal.Filter{}, "[5 4 3 2 1 0]"}, {"limit", journal.Filter{Limit: 2}, "[5 4]"}, {"caller",
-			journal.Filter{Caller: &noCaller}, "[5 3 1]"},
+			journal.Filter{Callers: []string{noCaller}}, "[5 3 1]"},
+		{"callers", journal.Filter{Callers: []string{noCaller, row("run_x").Caller}, Limit: 3}, "[5 4 3]"},
+		{"callers, one unknown", journal.Filter{Callers: []string{"nobody", noCaller}, Status: journal.OK}, "[5 3 1]"},
 		{"status", journal.Filter{Status: journal.Running}, "[4 2 0]"}, {"chain", journal.Filter{Chains: []string{"nightly"}, Limit: 1}, "[5]"},
 		{"chains", journal.Filter{Chains: []string{"none", "nightly"}, Limit: 1}, "[5]"},
 		{"function", journal.Filter{Function: "pay.charge"}, "[5 3 1]"}, {"part of a name", journal.Filter{Function: "pay"}, "[]"},
 		{"since", journal.Filter{Since: start.Add(4 * time.Minute)}, "[5 4]"}, {"until", journal.Filter{Until: start.Add(2 * time.Minute)},
 			"[1 0]"},
-		{"all of them", journal.Filter{Caller: &noCaller, Status: journal.OK, Function: "a.b", Since: start.Add(2 * time.Minute), Limit: 5},
+		{"all of them", journal.Filter{Callers: []string{noCaller}, Status: journal.OK, Function: "a.b", Since: start.Add(2 * time.Minute), Limit: 5},
 			"[5 3]"},
 	} {
 		rows, err := d.List(t.Context(), &test.filter)
@@ -124,7 +126,7 @@ func days(t *testing.T, s Store) {
 	for _, test := range []struct {
 		filter journal.Filter
 		want   int
-	}{{journal.Filter{}, 3}, {journal.Filter{Since: start.AddDate(0, 0, 1)}, 1}, {journal.Filter{Caller: &noCaller},
+	}{{journal.Filter{}, 3}, {journal.Filter{Since: start.AddDate(0, 0, 1)}, 1}, {journal.Filter{Callers: []string{noCaller}},
 		0}, {journal.Filter{Chains: []string{"none", "nightly"}}, 3}} {
 		if got, err := d.Days(t.Context(), &test.filter); len(got) != test.want || err != nil {
 			t.Errorf("%+v: %d days, %v", test.filter, len(got), err)

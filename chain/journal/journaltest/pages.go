@@ -117,11 +117,11 @@ func functionsOfCallers(t *testing.T, s Store) {
 			filter journal.Filter
 			want   string
 		}{
-			{journal.Filter{Function: "fs.read", Caller: &ann}, ofAnn}, {journal.Filter{Function: "fs.read", NotOK: true}, notOK},
-			{journal.Filter{Function: "fs.read", Caller: &ann, NotOK: true}, notOKOfAnn}, {journal.Filter{Function: "fs.read", Caller: &nobody}, ""},
+			{journal.Filter{Function: "fs.read", Callers: []string{ann}}, ofAnn}, {journal.Filter{Function: "fs.read", NotOK: true}, notOK},
+			{journal.Filter{Function: "fs.read", Callers: []string{ann}, NotOK: true}, notOKOfAnn}, {journal.Filter{Function: "fs.read", Callers: []string{nobody}}, ""},
 			{journal.Filter{Status: journal.Waiting, Code: fault.ApprovalRequired}, waits},
-			{journal.Filter{Status: journal.Waiting, Code: fault.ApprovalRequired, Caller: &bob}, ""},
-			{journal.Filter{Function: "fs.read", Status: journal.Waiting, Code: fault.ApprovalRequired, Caller: &ann}, waits},
+			{journal.Filter{Status: journal.Waiting, Code: fault.ApprovalRequired, Callers: []string{bob}}, ""},
+			{journal.Filter{Function: "fs.read", Status: journal.Waiting, Code: fault.ApprovalRequired, Callers: []string{ann}}, waits},
 		} {
 			if got, _ := listed(t, d, test.filter); got != test.want {
 				t.Errorf("%s: %+v: %q, want %q", what, test.filter, got, test.want)

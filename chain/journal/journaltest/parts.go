@@ -110,10 +110,10 @@ func atWorkers(t *testing.T, s Store) {
 		want   string
 	}{
 		{journal.Filter{}, "[unknown interrupted runs waits]"},
-		{journal.Filter{Caller: &mine}, "[unknown interrupted runs waits]"},
-		{journal.Filter{Caller: &mine, Limit: 2}, "[unknown interrupted]"},
+		{journal.Filter{Callers: []string{mine}}, "[unknown interrupted runs waits]"},
+		{journal.Filter{Callers: []string{mine}, Limit: 2}, "[unknown interrupted]"},
 		{journal.Filter{Status: journal.Waiting}, "[unknown waits]"},
-		{journal.Filter{Caller: &others}, "[]"},
+		{journal.Filter{Callers: []string{others}}, "[]"},
 	} {
 		test.filter.AtWorkers = true
 		rows, err := d.List(t.Context(), &test.filter)

@@ -241,13 +241,8 @@ func TestPostgresRefuses(t *testing.T) {
 	wantUnavailable(t, err, "allow the user to write")
 
 	must("DROP TABLE onecall_runs, onecall_meta, onecall_functions, onecall_segments, onecall_days, onecall_holders, " +
-<<<<<<< HEAD
 		"onecall_state, onecall_state_owners, onecall_pieces")
-	_, err = readOnly.Load(t.Context(), "run_a")
-=======
-		"onecall_state, onecall_state_owners")
 	_, err = readOnly.Load(t.Context(), "run_a", 0, 0)
->>>>>>> 2d8823bb (chain/journal: drivers load runs by one method)
 	wantUnavailable(t, err, "lost its tables")
 	eventually(t, func(ctx context.Context) error {
 		_, err := readOnly.Write(ctx, []journal.Write{typical("run_a", false)})

@@ -24,16 +24,18 @@ func TestListPlans(t *testing.T) {
 		filter      journal.Filter
 	}{
 		{"newest", "onecall_runs_began", journal.Filter{}},
-		{"caller", "onecall_runs_caller (caller=?", journal.Filter{Caller: &caller}},
-		{"caller, no parts", "onecall_runs_caller (caller=?", journal.Filter{Caller: &caller, Parent: new(string)}},
+		{"caller", "onecall_runs_caller (caller=?", journal.Filter{Callers: []string{caller}}},
+		{"caller, no parts", "onecall_runs_caller (caller=?", journal.Filter{Callers: []string{caller}, Parent: new(string)}},
 		{"not ok", "onecall_runs_status", journal.Filter{Status: journal.Failed}},
 		{"waiting for approval", "onecall_runs_status (status=?", journal.Filter{Status: journal.Waiting, Code: fault.ApprovalRequired}},
+		{"waiting for approval, several callers", "onecall_runs_status (status=?",
+			journal.Filter{Status: journal.Waiting, Code: fault.ApprovalRequired, Callers: []string{caller, "bob"}}},
 		{"function", "PRIMARY KEY (fn=?", journal.Filter{Function: "f"}},
-		{"function of a caller", "onecall_functions_caller (fn=? AND caller=?", journal.Filter{Function: "f", Caller: &caller}},
+		{"function of a caller", "onecall_functions_caller (fn=? AND caller=?", journal.Filter{Function: "f", Callers: []string{caller}}},
 		{"function, not ok", "onecall_functions_failed (fn=?", journal.Filter{Function: "f", NotOK: true}},
 		{"function, failed", "onecall_functions_failed (fn=?", journal.Filter{Function: "f", Status: journal.Failed}},
 		{"function of a caller, not ok", "onecall_functions_both (fn=? AND caller=?",
-			journal.Filter{Function: "f", Caller: &caller, NotOK: true}},
+			journal.Filter{Function: "f", Callers: []string{caller}, NotOK: true}},
 	} {
 		for _, before := range []*journal.Position{nil, {ID: "run_a"}} {
 			f := test.filter

@@ -322,17 +322,17 @@ func listQuery(f *journal.Filter, filled bool) (query string, args []any) {
 		w.and("r.id >= ", prefix)
 		w.and("r.id < ", prefix+string(utf8.MaxRune)) // follows all ids with this prefix, which are ASCII
 	}
-	if f.Caller != nil {
-		// Else SQLite takes the index of callers for two statuses, although far more runs of a caller have ended, and for the beginning of an
-		// id, which few runs have.
-		if f.AtWorkers || f.IDPrefix != "" {
+	if len(f.Callers) > 0 {
+		// Else SQLite takes the index of callers for two statuses, although far more runs of a caller have ended, for the beginning of an id,
+		// which few runs have, and for several callers, whose runs it then has to sort.
+		if f.AtWorkers || f.IDPrefix != "" || len(f.Callers) > 1 {
 			caller += " || ''"
 		}
-		w.and(caller+" = ", validText(*f.Caller))
+		w.in(caller, f.Callers)
 	}
 	if f.Parent != nil {
 		parent := "r.parent"
-		if *f.Parent == "" && f.Caller != nil { // else SQLite takes the index of parents, although most runs have none
+		if *f.Parent == "" && len(f.Callers) > 0 { // else SQLite takes the index of parents, although most runs have none
 			parent += " || ''"
 		}
 		w.and(parent+" = ", validText(*f.Parent))
@@ -365,8 +365,8 @@ func listQuery(f *journal.Filter, filled bool) (query string, args []any) {
 // Days implements journal.Driver.
 func (d *Driver) Days(ctx context.Context, f *journal.Filter) (days []journal.Day, err error) {
 	var w condition
-	if f.Caller != nil {
-		w.and("caller = ", validText(*f.Caller))
+	if len(f.Callers) > 0 {
+		w.in("caller", f.Callers)
 	}
 	if len(f.Chains) > 0 {
 		w.in("chain", f.Chains)

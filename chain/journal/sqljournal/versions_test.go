@@ -140,7 +140,7 @@ func TestBeforeCallers(t *testing.T) {
 			d = openAt(t, at.where)
 			caller := "rare"
 			check := func(when string, notOK int) {
-				for want, f := range map[int]journal.Filter{runs / 100: {Caller: &caller}, notOK: {NotOK: true}, notOK - 1: {Status: journal.Failed}} {
+				for want, f := range map[int]journal.Filter{runs / 100: {Callers: []string{caller}}, notOK: {NotOK: true}, notOK - 1: {Status: journal.Failed}} {
 					if f.Function = "fs.read_text_file"; notOK == runs/100 && f.Status != "" {
 						continue // as many are not ok as have failed
 					}
@@ -223,7 +223,7 @@ func TestOlderBeside(t *testing.T) {
 				}
 			}
 			check := func(when string) {
-				for _, f := range []journal.Filter{{}, {Caller: &caller}, {NotOK: true}, {Caller: &caller, NotOK: true}} {
+				for _, f := range []journal.Filter{{}, {Callers: []string{caller}}, {NotOK: true}, {Callers: []string{caller}, NotOK: true}} {
 					f.Function = "fs.read_text_file"
 					if rows, err := d.List(t.Context(), &f); len(rows) != written || err != nil {
 						t.Errorf("%s: %d runs of %+v, want %d: %v", when, len(rows), f, written, err)

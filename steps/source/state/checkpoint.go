@@ -145,7 +145,7 @@ func (s *Source) visible(ctx context.Context) (all []located, caller string, err
 // lastRuns returns the last runs of a caller, the newest first. A saved chain is named only to those who may use it: rights change.
 func (s *Source) lastRuns(ctx context.Context, caller string) (list []checkpointRun, err error) {
 	none := ""
-	rows, err := s.o.Journal().List(ctx, &journal.Filter{Caller: &caller, Parent: &none, Limit: checkpointRuns})
+	rows, err := s.o.Journal().List(ctx, &journal.Filter{Callers: []string{caller}, Parent: &none, Limit: checkpointRuns})
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ import (
 
 // openBrowser opens a window of Chromium. Scripts that fail and what the browser complains of, such as a violation of a policy, fail the
 // test, unless the complaint or its address ends with one of the excused texts.
-func openBrowser(t *testing.T, width int64, excused ...string) context.Context {
+func openBrowser(t testing.TB, width int64, excused ...string) context.Context {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
@@ -51,7 +51,7 @@ func openBrowser(t *testing.T, width int64, excused ...string) context.Context {
 }
 
 // takePicture writes a picture of a page for a person to look at, if ONECALL_TEST_PICTURES names a folder.
-func takePicture(ctx context.Context, t *testing.T, name string) {
+func takePicture(ctx context.Context, t testing.TB, name string) {
 	t.Helper()
 	folder := os.Getenv("ONECALL_TEST_PICTURES")
 	if folder == "" {

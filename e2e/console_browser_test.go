@@ -20,13 +20,13 @@ import (
 
 // window is a window of a browser with the console.
 type window struct {
-	t    *testing.T
+	t    testing.TB
 	base string
 	ctx  context.Context
 }
 
 // openWindow opens a window for the console of a server. excused are as for openBrowser.
-func (s *httpServer) openWindow(t *testing.T, excused ...string) *window {
+func (s *httpServer) openWindow(t testing.TB, excused ...string) *window {
 	t.Helper()
 	return &window{t, strings.TrimSuffix(s.url, "/mcp") + console.Path, openBrowser(t, 1280, excused...)}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/chain/journal/journaltest"
 	"github.com/onecall-mcp/onecall/fault"
 )
 
@@ -165,7 +166,7 @@ func BenchmarkMillion(b *testing.B) {
 	if rows, err := d.List(b.Context(), &journal.Filter{Limit: 1}); err != nil {
 		b.Fatal(err)
 	} else if len(rows) == 0 {
-		fillMillion(b, path)
+		journaltest.Fill(b, path, 1_000_000)
 	}
 	rare, common, waits, since := "token:7", "token:1001", "token:50", time.UnixMicro(1_790_000_000_000_000)
 	middle := &journal.Position{Began: time.UnixMicro(1_790_000_000_000_000 + 500_000*86_400), ID: fmt.Sprintf("run_%026d", 500_000*7919%1_000_003)}
@@ -175,22 +176,22 @@ func BenchmarkMillion(b *testing.B) {
 		want   int
 	}{
 		{"newest", journal.Filter{}, 50}, {"function", journal.Filter{Function: "rare.call"}, 10}, {"common function", journal.Filter{Function: "fs.read"}, 50},
-		{"status", journal.Filter{Status: journal.Failed}, 50}, {"waiting", journal.Filter{Status: journal.Waiting}, 10}, {"caller", journal.Filter{Caller: &rare}, 50},
+		{"status", journal.Filter{Status: journal.Failed}, 50}, {"waiting", journal.Filter{Status: journal.Waiting}, 10}, {"caller", journal.Filter{Callers: []string{rare}}, 50},
 		{"ok", journal.Filter{Status: journal.OK}, 50}, {"chain", journal.Filter{Chains: []string{"chain 3"}}, 50},
 		{"a second", journal.Filter{Since: since, Until: since.Add(time.Second)}, 12},
-		{"failed of a function", journal.Filter{Status: journal.Failed, Function: "rare.call"}, 1}, {"nobody", journal.Filter{Caller: &common}, 0},
-		{"function, nobody", journal.Filter{Function: "fs.read", Caller: &common}, 0},
-		{"rare function of a caller", journal.Filter{Function: "rare.call", Caller: &rare}, 0},
+		{"failed of a function", journal.Filter{Status: journal.Failed, Function: "rare.call"}, 1}, {"nobody", journal.Filter{Callers: []string{common}}, 0},
+		{"function, nobody", journal.Filter{Function: "fs.read", Callers: []string{common}}, 0},
+		{"rare function of a caller", journal.Filter{Function: "rare.call", Callers: []string{rare}}, 0},
 		{"function, not ok", journal.Filter{Function: "rare.call", NotOK: true}, 1},
-		{"function of a caller, not ok", journal.Filter{Function: "fs.read", Caller: &rare, NotOK: true}, 0},
-		{"function of a caller", journal.Filter{Function: "memory.read", Caller: &rare}, 50},
-		{"waiting of a caller", journal.Filter{Status: journal.Waiting, Caller: &rare}, 0},
+		{"function of a caller, not ok", journal.Filter{Function: "fs.read", Callers: []string{rare}, NotOK: true}, 0},
+		{"function of a caller", journal.Filter{Function: "memory.read", Callers: []string{rare}}, 50},
+		{"waiting of a caller", journal.Filter{Status: journal.Waiting, Callers: []string{rare}}, 0},
 		{"waiting for approval", journal.Filter{Status: journal.Waiting, Code: fault.ApprovalRequired}, 0},
 		{"running", journal.Filter{Status: journal.Running}, 0},
 		{"a page in the middle", journal.Filter{Before: middle}, 50},
 		{"a page of a function", journal.Filter{Function: "fs.read", Before: middle}, 50},
 		{"a page of a function, not ok", journal.Filter{Function: "memory.read", NotOK: true, Before: middle}, 50},
-		{"at workers", journal.Filter{AtWorkers: true, Caller: &waits}, 10},
+		{"at workers", journal.Filter{AtWorkers: true, Callers: []string{waits}}, 10},
 		{"id", journal.Filter{IDPrefix: "run_0000000000000000000012345"}, 10},
 	} {
 		b.Run(test.name, func(b *testing.B) {
@@ -225,38 +226,5 @@ func within(b *testing.B, bound time.Duration, f func() int, want int) {
 	}
 	if perCall := b.Elapsed() / time.Duration(n); perCall > bound {
 		b.Errorf("took %v, want at most %v", perCall, bound)
-	}
-}
-
-// fillMillion writes a million runs by SQL: a hundredth failed, one in 100,000 waits, one in 100,000 called rare.call.
-func fillMillion(b *testing.B, path string) {
-	b.Helper()
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=synchronous(OFF)")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer db.Close()
-	for _, query := range []string{
-		`WITH RECURSIVE i(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM i WHERE n < 999999)
-		INSERT INTO onecall_runs (id, lease, holder, caller, run_key, chain, hash, functions, began, status, code, last_at, expires,
-			steps, calls, reused, writes, took,
-			tokens, kept)
-		SELECT printf('run_%026d', n * 7919 % 1000003), 1, '', 'token:' || (n % 1000), '',
-			CASE WHEN n % 10 = 0 THEN 'chain ' || (n / 10 % 10) ELSE '' END,
-			'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa',
-			CASE WHEN n % 100000 = 100 THEN '["fs.read","rare.call"]' WHEN n % 2 = 0 THEN '["fs.read","fs.list"]' ELSE '["memory.read"]' END,
-			1790000000000000 + n * 86400,
-			CASE WHEN n % 100000 = 50 THEN 'waiting' WHEN n % 100 = 7 OR n = 100 THEN 'failed' ELSE 'ok' END, '', 1790000000000000 + n * 86400,
-			1790086400000000 + n * 86400, 10, 10, 0, 0, 3000, 100, 5000 FROM i`,
-		`INSERT INTO onecall_functions (fn, began, run, caller, failed) SELECT f.value, r.began, r.n, r.caller, r.status <> 'ok'
-		FROM onecall_runs r, json_each(r.functions) f`,
-		`WITH RECURSIVE d(d) AS (SELECT 1 UNION ALL SELECT d + 1 FROM d WHERE d < 90), c(c) AS (SELECT 0 UNION ALL SELECT c + 1 FROM c WHERE c < 9),
-			f(f) AS (SELECT 0 UNION ALL SELECT f + 1 FROM f WHERE f < 9)
-		INSERT INTO onecall_days SELECT date('2026-01-01', d || ' days'), 'token:' || c, '', 'function ' || f, 11, 1, 110, 1000, 2000,
-			x'4003010201050201010101010101010101010101010203010201020102010201' FROM d, c, f`,
-	} {
-		if _, err := db.Exec(query); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

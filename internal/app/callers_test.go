@@ -61,7 +61,8 @@ func TestIdleApprovers(t *testing.T) {
 	const tokens = "access: {tokens: [{name: boss, sha256: %[1]q, tier: admin, console: approve}, " +
 		"{name: ann, sha256: %[2]q, tier: read_write, console: approve}, {name: part, sha256: %[3]q, tier: admin, functions: [fs.*], console: approve}, " +
 		"{name: agent, sha256: %[4]q}, {name: lead, sha256: %[5]q, tier: read_write, console: approve, approves: [agent]}]}\n"
-	text := fmt.Sprintf(tokens, strings.Repeat("a", 64), strings.Repeat("b", 64), strings.Repeat("c", 64), strings.Repeat("d", 64), strings.Repeat("e", 64))
+	text := fmt.Sprintf(tokens, strings.Repeat("a", 64), strings.Repeat("b", 64), strings.Repeat("c", 64),
+		strings.Repeat("d", 64), strings.Repeat("e", 64))
 	for before, want := range map[string][]string{"": nil, "approveBy: person\n": {"/access/tokens/1/console", "/access/tokens/2/console"}} {
 		var got []string
 		for _, f := range (&subject{App: appOf(t, before+text, serverTraits{serve: true})}).idleApprovers() {

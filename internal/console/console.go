@@ -296,7 +296,7 @@ func (r *request) decides() []string {
 	return append(r.own(), strings.Split(r.viewer.DecidesFor, "\n")...)
 }
 
-// read reads a run of one of these callers; nil: of any. It fails with journal.ErrNotFound, whether there is no such run or it is another's.
+// read reads a run of one of these callers; nil: of any. It fails with journal.ErrNotFound, if there is none, or it is another's.
 func (r *request) read(ctx context.Context, id string, callers []string) (*journal.Past, error) {
 	if callers == nil {
 		return r.Journal.Read(ctx, id, nil)

@@ -137,7 +137,8 @@ func showRun(r *request) (*page, error) {
 	for i := range t.NotOK {
 		hideNames(&t.NotOK[i], sees)
 	}
-	v := &runView{Run: t.Run, NotOK: t.NotOK, runActs: r.actsOn(past), Outcomes: outcomesOf(t), Values: r.Values, All: r.viewer.All || r.isOthers(&past.Row)}
+	v := &runView{Run: t.Run, NotOK: t.NotOK, runActs: r.actsOn(past), Outcomes: outcomesOf(t), Values: r.Values,
+		All: r.viewer.All || r.isOthers(&past.Row)}
 	for i := range t.List {
 		v.Retries += t.List[i].Retries
 	}

@@ -33,7 +33,8 @@ func rewritten(t *testing.T, s Store) {
 	}{
 		{journal.Filter{Function: "fs.read"}, 0}, {journal.Filter{Function: "a.b"}, 0}, {journal.Filter{Function: "c.d"},
 			1}, {journal.Filter{Function: "e.f"}, 1},
-		{journal.Filter{Callers: []string{oldCaller}}, 0}, {journal.Filter{Callers: []string{newCaller}}, 1}, {journal.Filter{Status: journal.Running},
+		{journal.Filter{Callers: []string{oldCaller}}, 0}, {journal.Filter{Callers: []string{newCaller}}, 1},
+		{journal.Filter{Status: journal.Running},
 			0}, {journal.Filter{Status: journal.Failed}, 1},
 		{journal.Filter{Status: journal.Failed, Function: "e.f"}, 1}, {journal.Filter{Status: journal.Failed, Function: "a.b"}, 0},
 	} {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Fill writes many runs of a day to a journal in SQLite, whose file a driver has made, by SQL: a hundredth failed, one in 100,000 waits, and
-// one in 100,000 called rare.call. They have no events, and do not expire.
+// Fill writes many runs to a journal in SQLite, whose file a driver has made, by SQL: a hundredth failed, one in 100,000 waits, and one in
+// 100,000 called rare.call. They have no events, and do not expire.
 func Fill(t testing.TB, path string, runs int) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=synchronous(OFF)")

@@ -82,7 +82,7 @@ func (r Rights) mayRead(stored, owner string) bool {
 		return false
 	}
 	level, rest, _ := strings.Cut(rights, ":")
-	scope, _, _ := strings.Cut(rest, ":") // a mark may follow (see KeepShown)
+	scope, _, _ := strings.Cut(rest, ":") // labels or a mark may follow (see withMarks)
 	n := 0                                // the level of an owner that was stored without rights
 	if level != "" {
 		var err error

@@ -14,8 +14,7 @@ func (r *Results) KeepShown(ctx context.Context, owner string, value []byte) (to
 	if token, err = newToken(); err != nil {
 		return "", err
 	}
-	stored := r.rights.storedOwner(owner)
-	return token, r.put(ctx, token, value, stored+strings.Repeat(":", 2-strings.Count(stored, ":"))+shownMark)
+	return token, r.put(ctx, token, value, r.withMarks(r.rights.storedOwner(owner), shownMark))
 }
 
 // Shown is a value that its owner was shown completely.

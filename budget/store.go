@@ -143,6 +143,7 @@ type Results struct {
 	o               ResultsOptions
 	maxAnswerTokens int // the largest budget of an answer in tokens; 0: unlimited
 	rights          Rights
+	labels          string          // see WithLabels; "": values have none
 	reserve         func(int) error // see WithReserve; nil: no accounting
 }
 
@@ -222,7 +223,7 @@ func (r *Results) KeepAs(ctx context.Context, owner, token string, value []byte)
 }
 
 func (r *Results) keep(ctx context.Context, owner, token string, value []byte) error {
-	return r.put(ctx, token, value, r.rights.storedOwner(owner))
+	return r.put(ctx, token, value, r.withMarks(r.rights.storedOwner(owner), ""))
 }
 
 // put stores a value under a token.

@@ -206,6 +206,7 @@ type Undo struct {
 	Function string
 	Args     json.RawMessage // may refer to $result; empty: {}
 	Version  int64           // of state (see ReportUndo): the version of the value that the undo gives back; 0: it gives none back
+	Labels   []Label         // of state: those of the value that the undo gives back
 }
 
 // Idempotency says how a function learns that a call is a repetition. Either Header or Argument is set.

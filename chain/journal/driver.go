@@ -39,6 +39,8 @@ type Driver interface {
 	AwaitState(ctx context.Context, owner string) error
 	// RemoveStates removes the values of an owner in some spaces. Versions go on.
 	RemoveStates(ctx context.Context, owner string, spaces []string) error
+	// MarkState keeps a name without a value, which counts nothing, for ttl from now, or longer if it was to be kept longer.
+	MarkState(ctx context.Context, key StateKey, ttl time.Duration) error
 	// Expire removes runs that expired before at, except those whose lease a live process has, days before days, and values of state that
 	// have expired.
 	Expire(ctx context.Context, at, days time.Time) error

@@ -56,7 +56,7 @@ type Event struct {
 	// Encrypted, and read only to resume, undo or save a run.
 	Result []byte  // the result of a call, before select
 	Blocks []Block // whose handles stand in Result
-	Undo   []byte  // {"fn","args"} of the call that undoes it, resolved, or {"fn","error"} if it cannot be resolved
+	Undo   []byte  // {"fn","args"} of the call that undoes it, resolved, or {"fn","error"} if it cannot be resolved; in Sent, Start.Labels
 	Chain  []byte  // in Sent: the chain from now on
 	// Args: in Sent, the values of $state; in Waits, the calls that wait for approval; in Approved and Denied, why; in Task, the id; for a
 	// call that was made, Call.Shown

@@ -16,17 +16,23 @@ type memoryState struct {
 
 type memoryOwner struct{ version, bytes int64 }
 
-// change carries out the change of state of a write.
-func (s *memoryState) change(w *Write) {
+// owner returns the owner of a value, which is there from then on.
+func (s *memoryState) owner(of string) *memoryOwner {
 	if s.rows == nil {
 		s.rows, s.owners = map[StateKey]*StateRow{}, map[string]*memoryOwner{}
 	}
-	key, now := w.State.StateKey, time.Now()
-	owner := s.owners[key.Owner]
+	owner := s.owners[of]
 	if owner == nil {
 		owner = &memoryOwner{}
-		s.owners[key.Owner] = owner
+		s.owners[of] = owner
 	}
+	return owner
+}
+
+// change carries out the change of state of a write.
+func (s *memoryState) change(w *Write) {
+	key, now := w.State.StateKey, time.Now()
+	owner := s.owner(key.Owner)
 	owner.version++
 	at := &StateView{Next: owner.version, Size: owner.bytes, Now: now}
 	if row := s.rows[key]; row != nil {
@@ -68,6 +74,18 @@ func (s *memoryState) remove(goes func(*StateRow) bool) {
 			delete(s.rows, key)
 		}
 	}
+}
+
+// MarkState implements Driver.
+func (m *Memory) MarkState(_ context.Context, key StateKey, ttl time.Duration) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state.owner(key.Owner)
+	row, expires := m.state.rows[key], time.Now().Add(ttl)
+	if row == nil || row.Expires.Before(expires) {
+		m.state.rows[key] = &StateRow{StateKey: key, Expires: expires}
+	}
+	return nil
 }
 
 // States implements Driver.

@@ -16,6 +16,7 @@ type Past struct {
 	Row    Row
 	Chain  []byte  // the chain that was sent last and not refused, after merging
 	State  []byte  // the values of $state that the run sees, a JSON object; nil: it reads none
+	Labels []byte  // see Start.Labels
 	Events []Event // ordered by lease and number
 
 	Message       string // why the run is not ok; "": it is, or it is not known
@@ -40,6 +41,7 @@ type beforeSent struct {
 	event   int // the number of the Sent event
 	chain   []byte
 	state   []byte
+	labels  []byte
 	waiting *Event
 	message string
 }

@@ -14,14 +14,14 @@ func (p *Past) apply(e *Event) (c *PastCall) {
 	c = known[e.Of]
 	switch e.Kind {
 	case Sent:
-		p.before = beforeSent{e.N, p.Chain, p.State, p.Waiting, p.Message}
-		p.Chain, p.Row.Scope, p.Waiting, p.Message = e.Chain, cmp.Or(p.Row.Scope, e.Scope), nil, ""
+		p.before = beforeSent{e.N, p.Chain, p.State, p.Labels, p.Waiting, p.Message}
+		p.Chain, p.Labels, p.Row.Scope, p.Waiting, p.Message = e.Chain, e.Undo, cmp.Or(p.Row.Scope, e.Scope), nil, ""
 		if e.Args != nil {
 			p.State = e.Args
 		}
 	case Refused:
 		if b := &p.before; leaseOf(b.event) == leaseOf(e.N) {
-			p.Chain, p.State, p.Waiting, p.Message = b.chain, b.state, b.waiting, b.message
+			p.Chain, p.State, p.Labels, p.Waiting, p.Message = b.chain, b.state, b.labels, b.waiting, b.message
 		}
 	case Began, Read:
 		if len(e.MAC) != macSize {

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -64,6 +65,7 @@ type StateFilter struct {
 type StateValue struct {
 	Space, Name string
 	Value       []byte // JSON
+	Labels      string // see StateChange.Labels
 	Version     int64
 	Size        int
 	Expires     time.Time
@@ -80,6 +82,7 @@ type StateNow struct {
 // StateChange is a change of a value.
 type StateChange struct {
 	Value   []byte    // JSON; nil: the value is removed
+	Labels  string    // a text that is kept with the value, without the character 0; "": none
 	Expires time.Time // when the new value is removed
 }
 
@@ -119,12 +122,42 @@ func (j *Journal) openState(r *StateRow, value bool) (StateValue, error) {
 	if !value {
 		return v, nil
 	}
-	var err error
-	if v.Value, err = j.keys.openText(r.Sealed, stateContext(r)); err != nil {
+	text, err := j.keys.openText(r.Sealed, stateContext(r))
+	if err != nil {
 		return v, fault.New(fault.Unreadable, "the value of %q in state was written with another key than that of now (%s), or was changed: "+
 			"put the key of then back, or choose another name until the value has expired", r.Name, cmp.Or(j.o.KeyPlace, "in memory"))
 	}
+	v.Value, v.Labels = cutLabels(text)
 	return v, nil
+}
+
+// labelsMark begins and ends the labels of a sealed value, which precede it. JSON never begins so.
+const labelsMark = 0
+
+// cutLabels returns the value and the labels of a text that was sealed.
+func cutLabels(text []byte) (value []byte, labels string) {
+	if len(text) == 0 || text[0] != labelsMark {
+		return text, ""
+	}
+	before, value, _ := bytes.Cut(text[1:], []byte{labelsMark})
+	return value, string(before)
+}
+
+// withLabels returns the text to seal.
+func (c *StateChange) withLabels() []byte {
+	if c.Labels == "" {
+		return c.Value
+	}
+	text := append([]byte{labelsMark}, c.Labels...)
+	return append(append(text, labelsMark), c.Value...)
+}
+
+// Mark keeps a name without a value for a time, or longer if it was to be kept longer. States lists it, without a value.
+func (j *Journal) Mark(ctx context.Context, key StateKey, ttl time.Duration) error {
+	if err := j.driver.MarkState(ctx, key, ttl); err != nil {
+		return stateFault(err)
+	}
+	return nil
 }
 
 // Decision says what becomes of a value, and with what its call ends: a result, or an error, with which nothing changes. change is nil if
@@ -285,7 +318,7 @@ func (j *Journal) decide(at *StateView, key StateKey, restores int64, decide Dec
 		return StateResult{Remove: true}, raw, nil
 	}
 	row := &StateRow{StateKey: key, Version: now.Next, Expires: change.Expires, Size: StateSize(key.Name, change.Value)}
-	row.Sealed = j.keys.sealText(change.Value, stateContext(row))
+	row.Sealed = j.keys.sealText(change.withLabels(), stateContext(row))
 	return StateResult{Row: row}, raw, nil
 }
 

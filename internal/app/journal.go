@@ -230,6 +230,11 @@ func (u *brokenDriver) AwaitState(context.Context, string) error { return u.err 
 // RemoveStates implements journal.Driver.
 func (u *brokenDriver) RemoveStates(context.Context, string, []string) error { return u.err }
 
+// MarkState implements journal.Driver.
+func (u *brokenDriver) MarkState(context.Context, journal.StateKey, time.Duration) error {
+	return u.err
+}
+
 // Expire implements journal.Driver.
 func (u *brokenDriver) Expire(context.Context, time.Time, time.Time) error { return u.err }
 

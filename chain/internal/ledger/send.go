@@ -107,6 +107,9 @@ func undoText(u *steps.Undo) []byte {
 	if u.Version > 0 {
 		w.Int("version", u.Version)
 	}
+	if len(u.Labels) > 0 {
+		w.Text("labels", steps.LabelsText(u.Labels))
+	}
 	w.Close('}')
 	return w.B
 }

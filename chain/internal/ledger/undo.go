@@ -128,6 +128,11 @@ func (l *Ledger) undoCall(ctx context.Context, u *Undoing, c *journal.PastCall) 
 		Undoes: endEvent(c), Commits: entry.Spec().State, Restores: text.Get("version").Int()}
 	call.Shown = l.Shown(entry, sent)
 	l.Record.Prepare(call)
+	if labels := text.Get("labels"); labels.Exists() {
+		callbacks := *steps.CallbacksOf(ctx)
+		callbacks.Labels = steps.ParseLabels(labels.Str)
+		ctx = steps.WithCallbacks(ctx, &callbacks)
+	}
 	spec := entry.Spec()
 	callCtx, cancel := steps.WithLimit(ctx, cmp.Or(spec.Timeout, spec.DefaultTimeout, u.Timeout), spec.Patient && spec.Timeout == 0)
 	defer cancel()

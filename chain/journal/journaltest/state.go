@@ -210,3 +210,40 @@ func stateRemoved(t *testing.T, s Store) {
 		t.Errorf("after the removal a change finds %+v, want 5 bytes of others, and version 4", seen)
 	}
 }
+
+// stateMarked: a marked name is listed without a value, counts nothing, and is kept for the longest time that was asked for.
+func stateMarked(t *testing.T, s Store) {
+	d := s.Open(t)
+	write(t, d, newRun("run_a"))
+	key := journal.StateKey{Owner: "ann", Space: "marks", Name: "a ö"}
+	for _, ttl := range []time.Duration{time.Hour, 3 * time.Hour, time.Second} {
+		if err := d.MarkState(t.Context(), key, ttl); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone := key
+	gone.Name = "gone"
+	if err := d.MarkState(t.Context(), gone, -time.Second); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := d.States(t.Context(), &journal.StateFilter{Owner: "ann", Space: "marks"})
+	if err != nil || len(rows) != 1 || rows[0].Name != key.Name || rows[0].Size != 0 {
+		t.Fatalf("there is %+v, %v, want the name that has not expired", rows, err)
+	}
+	var seen journal.StateView
+	write(t, d, changed(10, journal.StateKey{Owner: "ann", Space: "s", Name: "k"}, "12345", time.Hour, &seen))
+	if left := rows[0].Expires.Sub(seen.Now); left < 2*time.Hour || left > 3*time.Hour {
+		t.Errorf("it is kept for %v, want three hours", left)
+	}
+	if seen.Size != 0 {
+		t.Errorf("marks count %d bytes", seen.Size)
+	}
+	for range 2 {
+		if err := d.Expire(t.Context(), start, start); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rows, err := d.States(t.Context(), &journal.StateFilter{Owner: "ann", AnySpace: true}); err != nil || len(rows) != 2 {
+		t.Errorf("after what has expired was removed there is %+v, %v", rows, err)
+	}
+}

@@ -22,6 +22,9 @@ const (
 	storeState = `INSERT INTO onecall_state (owner, space, name, version, expires, size, value)
 	SELECT $1, $2, $3, $6, $7, $8, $9 FROM onecall_runs WHERE id = $4 AND lease = $5 ON CONFLICT (owner, space, name)
 	DO UPDATE SET version = excluded.version, expires = excluded.expires, size = excluded.size, value = excluded.value`
+	markState = `INSERT INTO onecall_state (owner, space, name, version, expires, size, value)
+	VALUES ($1, $2, $3, 0, CLOCK + $4, 0, $5) ON CONFLICT (owner, space, name)
+	DO UPDATE SET expires = CASE WHEN excluded.expires > onecall_state.expires THEN excluded.expires ELSE onecall_state.expires END`
 	countState = `UPDATE onecall_state_owners SET bytes = bytes + $2 WHERE owner = $1 AND
 	EXISTS (SELECT 1 FROM onecall_runs WHERE id = $3 AND lease = $4)`
 )
@@ -177,6 +180,15 @@ func (db *database) expireState(ctx context.Context) error {
 		return err
 	}
 	return db.removeStates(ctx, `expires <= $1`, now)
+}
+
+// MarkState implements journal.Driver.
+func (d *Driver) MarkState(ctx context.Context, key journal.StateKey, ttl time.Duration) error {
+	return d.withDatabase(ctx, d.timeout, func(ctx context.Context, db *database) error {
+		_, err := db.write.ExecContext(ctx, db.SQL(markState), validText(key.Owner), validText(key.Space), validText(key.Name),
+			ttl.Microseconds(), []byte{})
+		return err
+	})
 }
 
 // RemoveStates implements journal.Driver.

@@ -50,8 +50,9 @@ func timeOf(d time.Duration) string {
 // change is one change of a value while it is decided.
 type change struct {
 	*changeArgs
-	now journal.StateNow
-	ttl time.Duration // how long the new value is kept
+	now    journal.StateNow
+	ttl    time.Duration // how long the new value is kept
+	labels []steps.Label // of the arguments
 }
 
 // change changes a value, if its version is that of ifVersion. decide says what is to be done.
@@ -77,7 +78,7 @@ func (s *Source) change(ctx context.Context, a *changeArgs,
 		if version := versionOf(now); a.IfVersion != nil && int64(*a.IfVersion) != version {
 			return nil, nil, otherVersion(a, version)
 		}
-		to, result, undo, err := decide(&change{a, now, ttl})
+		to, result, undo, err := decide(&change{a, now, ttl, steps.CallbacksOf(ctx).Labels})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -133,7 +134,7 @@ func (c *change) undo(function string, version int64, args map[string]any) *step
 		args["space"] = c.Space
 	}
 	encoded, _ := encode(args) // texts, numbers and JSON can always be encoded
-	return &steps.Undo{Function: function, Args: encoded, Version: versionOf(c.now)}
+	return &steps.Undo{Function: function, Args: encoded, Labels: c.labelsNow(), Version: versionOf(c.now)}
 }
 
 // undoTo returns the call that gives back what is there now.
@@ -145,8 +146,17 @@ func (c *change) undoTo(version int64) *steps.Undo {
 	return c.undo("state.set", version, map[string]any{"value": json.RawMessage(c.now.Value), "ttl": seconds(left)})
 }
 
-func (c *change) to(value []byte) *journal.StateChange {
-	return &journal.StateChange{Value: value, Expires: c.now.Now.Add(c.ttl)}
+// to returns the change to another value. labels are those that the value has besides those of the arguments.
+func (c *change) to(value []byte, labels ...steps.Label) *journal.StateChange {
+	return &journal.StateChange{Value: value, Labels: steps.LabelsText(steps.JoinLabels(c.labels, labels)), Expires: c.now.Now.Add(c.ttl)}
+}
+
+// labelsNow returns the labels of what is there now.
+func (c *change) labelsNow() []steps.Label {
+	if c.now.StateValue == nil {
+		return nil
+	}
+	return steps.ParseLabels(c.now.Labels)
 }
 
 type setResult struct {
@@ -180,7 +190,7 @@ func (s *Source) append(ctx context.Context, a changeArgs) (json.RawMessage, err
 		if c.now.StateValue != nil && len(list) == 0 { // the undo of an element that is the only one deletes the key
 			undo = c.undoTo(c.now.Next)
 		}
-		return c.to(joined(append(list, a.Value))), appendResult{c.now.Next, len(list) + 1}, undo, nil
+		return c.to(joined(append(list, a.Value)), c.labelsNow()...), appendResult{c.now.Next, len(list) + 1}, undo, nil
 	})
 }
 
@@ -245,7 +255,7 @@ func (c *change) takeLast() (*journal.StateChange, any, *steps.Undo, error) {
 	if len(list) == 0 {
 		return &journal.StateChange{}, deleteResult{true}, c.undoTo(0), nil
 	}
-	to := c.to(joined(list))
+	to := c.to(joined(list), c.labelsNow()...)
 	to.Expires = c.now.Expires
 	return to, deleteResult{true}, c.undoTo(c.now.Next), nil
 }

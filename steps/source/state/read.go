@@ -3,7 +3,11 @@ package state
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -104,6 +108,36 @@ func (s *Source) list(ctx context.Context, a listArgs) (*listResult, error) {
 		result.Keys = append(result.Keys, listed{v.Name, v.Version, v.Size, timeText(v.Expires)})
 	}
 	return result, nil
+}
+
+// Labels returns the labels of the values that a call of a caller with these arguments may read, of which null ones are not known yet: of
+// the value under a key, or of all in the space, or of all that the caller sees.
+func (s *Source) Labels(ctx context.Context, caller string, args []byte) ([]steps.Label, error) {
+	space, key := gjson.GetBytes(args, "space"), gjson.GetBytes(args, "key")
+	ctx = steps.WithCallbacks(ctx, &steps.Callbacks{Caller: caller})
+	spaces := []string{space.Str}
+	if space.Exists() && space.Type != gjson.String {
+		spaces = append(slices.Collect(maps.Keys(s.o.Spaces)), "", sessionSpace)
+	}
+	var all []steps.Label
+	for _, space := range spaces {
+		p, err := s.placeOf(ctx, space)
+		if _, refused := fault.As(err); refused {
+			continue // the call fails as well
+		}
+		filter := &journal.StateFilter{Owner: p.Owner, Space: p.Space, AnySpace: len(spaces) > 1 && p.session == nil, Values: true}
+		if key.Type == gjson.String {
+			filter.Names = []string{key.Str}
+		}
+		list, err := s.o.Journal().States(ctx, filter)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list {
+			all = steps.JoinLabels(all, steps.ParseLabels(list[i].Labels))
+		}
+	}
+	return all, nil
 }
 
 // ReadState reads the keys of a caller's default space that a chain names by $state (chain.Options.ReadState).

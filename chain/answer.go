@@ -25,6 +25,7 @@ func (s *request) content(cause facts.Cause) *answer.Content {
 
 // answer answers with this content. A success is only its result if the request asks for that.
 func (s *request) answer(ctx context.Context, c *answer.Content) *Answer {
+	s.labelKept(c.Cause.Err == nil)
 	return s.answered(s.form.Write(ctx, c))
 }
 

@@ -67,8 +67,10 @@ func (s *request) serve(ctx context.Context, text []byte) *Answer {
 		if r != nil {
 			_ = s.applyForm(nil, r.Lite, "")
 		}
+		s.showUnknown() // an undo that fails says why
 		return s.answerUndo(ctx)
 	}
+	s.followLiterals(ctx, text)
 	s.view = s.rules.AwaitFunctions(ctx, r)
 	p, ended := s.plan(ctx, r, len(text), faults)
 	switch {
@@ -115,6 +117,7 @@ func (s *request) plan(ctx context.Context, r *plan.Request, bytes int, faults *
 // carryOut runs a plan, and answers when it has ended, or earlier if the request says so.
 func (s *request) carryOut(ctx context.Context, p *plan.Plan, r *plan.Request) *Answer {
 	s.flow = p.Flow
+	s.labelKept(false)
 	if answer := s.answerHandedOver(ctx); answer != nil {
 		return answer
 	}
@@ -152,10 +155,18 @@ func (s *request) runOptions() *run.Options {
 		MaxChainBytes: s.o.MaxChainBytes, StepTimeout: s.o.StepTimeout,
 		Laddered: s.o.Rung != nil, KeepArgs: s.form.Trace == "full", Suspend: s.longestWait(), Results: s.form.Results, Ask: s.askApproval}
 	if s.progress != nil {
-		o.Progress = func(p facts.Progress) { s.progress(Progress(p)) }
+		o.Progress = func(p facts.Progress) {
+			if p.Message != "" { // it is the function's
+				s.show(false)
+			}
+			s.progress(Progress(p))
+		}
 	}
 	if s.log != nil {
-		o.Log = func(m facts.LogMessage) { s.log(LogMessage(m)) }
+		o.Log = func(m facts.LogMessage) {
+			s.show(false)
+			s.log(LogMessage(m))
+		}
 	}
 	if s.observation != nil {
 		o.Observer = s.observation

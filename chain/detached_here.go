@@ -185,6 +185,7 @@ func (s *request) withAnswer(ctx context.Context, r *DetachedRun) *DetachedRun {
 		return r
 	}
 	r.Answer, r.Lifetime = answer, lifetime
+	s.takeLabels(ctx, r.token)
 	return r
 }
 

@@ -175,6 +175,7 @@ func (w *atWorkers) await(ctx context.Context, after time.Duration) *Answer {
 
 // answer returns the answer of the run.
 func (w *atWorkers) answer(ctx context.Context, ended *HandedAnswer) *Answer {
+	w.request.showUnknown()
 	if ended.Fault != nil {
 		return w.request.failureAnswer(ctx, ended.Fault)
 	}

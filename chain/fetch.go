@@ -28,6 +28,7 @@ func (s *request) answerFetch(ctx context.Context, f *plan.FetchRequest, faults 
 	if s.form.Results == nil {
 		return s.failureAnswer(ctx, fault.New(fault.TokenExpired, budget.ExpiredMessage))
 	}
+	labels := s.takeLabels(ctx, f.Token)
 	s.form.Format = cmp.Or(s.override.Format, f.Format)
 	envelope, formatted := s.form.FetchEnvelope(s.warnings)
 	result, err := s.form.Results.WithReserve(s.memory.Reserve).Answer(ctx, s.caller, f.ToFetch(), envelope, query)
@@ -36,7 +37,9 @@ func (s *request) answerFetch(ctx context.Context, f *plan.FetchRequest, faults 
 	}
 	c := s.content(facts.NoStep(nil))
 	c.Result, c.Formatted = result, formatted
-	return s.answer(ctx, c)
+	a := s.answer(ctx, c)
+	a.Labels = labels
+	return a
 }
 
 // query evaluates a path or an expression over a stored value. A path may omit `$result`: `.items[0]`, `items[0]`.

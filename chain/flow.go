@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -152,19 +153,41 @@ const maxWay = 300
 // show tells the session that an answer is about to be shown, and returns its labels. A success shows the answered value; a failure may
 // show what any function of the plan gave, and so may a trace with arguments.
 func (s *request) show(ok bool) (labels []steps.Label) {
+	labels = s.shownLabels(ok && s.form.Trace != "full" && !s.tellsFailures())
+	s.tellShown(labels)
+	return labels
+}
+
+// shownLabels returns the labels of the answered value alone, or of all that the functions of the plan give besides.
+func (s *request) shownLabels(alone bool) []steps.Label {
 	if s.flow == nil {
 		return nil
 	}
-	labels = s.flow.Answer
-	if !ok || s.form.Trace == "full" {
+	labels := s.flow.Answer
+	if !alone {
+		labels = slices.Clone(labels)
 		for _, name := range s.flow.Calls {
-			if label := (steps.Label{Name: name}); !slices.Contains(labels, label) {
-				labels = append(labels, label)
-			}
+			labels = append(labels, steps.Label{Name: name})
 		}
 	}
-	s.tellShown(labels)
-	return labels
+	return steps.JoinLabels(labels)
+}
+
+// tellsFailures reports whether a success tells of failures, with what functions said.
+func (s *request) tellsFailures() bool {
+	if s.form.Lite || s.executed == nil {
+		return false
+	}
+	failed := func(f facts.Step) bool { return f.Err != nil || f.Defaulted > 0 || len(f.FailedElements) > 0 }
+	return slices.ContainsFunc(s.executed.Facts().Steps, failed)
+}
+
+// labelKept gives what is kept from now on its labels: those of the answered value alone, which is all that a success keeps at its end, or
+// all that the plan may keep.
+func (s *request) labelKept(alone bool) {
+	if s.flow != nil && s.form.Results != nil {
+		s.form.Results = s.form.Results.WithLabels(steps.LabelsText(s.shownLabels(alone)))
+	}
 }
 
 // tellShown tells the session which labels the client is about to be shown.

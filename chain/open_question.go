@@ -32,6 +32,9 @@ func (e *Engine) OpenQuestions(ctx context.Context, run string, c *Caller) (list
 	for _, g := range ledger.Groups(e.o.Journal, past) {
 		list = append(list, OpenQuestion{Key: g.Key, Calls: storedCalls(g.Calls)})
 	}
+	if len(list) > 0 {
+		s.showUnknown()
+	}
 	return list, ledger.WasDecided(past), nil
 }
 

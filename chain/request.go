@@ -42,6 +42,7 @@ type request struct {
 	answerTokens int                           // the tokens of the answer; 0: not counted
 	state        []byte                        // the values of $state
 	executed     *run.Run                      // nil: nothing was executed
+	literals     *literals                     // nil: no flow rule is through a model
 	decision     *Decision                     // the decision that came with the request; nil: none
 	answering    func()                        // called before the answer of a run is written; nil: nothing needs to know
 	detached     bool                          // the run concludes the request, since it may outlast the answer

@@ -77,6 +77,9 @@ func (f *toolset) handler(name string) sdk.ToolHandler {
 		if refused := c.arrangeApproval(); refused != nil {
 			return c.refuse(refused), nil
 		}
+		if labels := now.Labels; labels != nil {
+			c.caller.Labels = labels(c.ctx, c.caller.ID, nil)
+		}
 		if refused := transport.Revoked(c.ctx); refused != nil { // nothing was done yet
 			return nil, refused
 		}
@@ -185,8 +188,11 @@ func (c *call) call(request *chain.Call) *sdk.CallToolResult {
 	return c.answer(c.untilDecided(func() *chain.Answer { return c.now.Engine.Call(c.context(request.Args), request, c.caller) }))
 }
 
-// context returns the context for a request to the engine.
+// context returns the context for a request to the engine, for which it remembers what the client sends.
 func (c *call) context(request []byte) context.Context {
+	if labels := c.now.Labels; labels != nil {
+		c.caller.Labels = labels(c.ctx, c.caller.ID, request)
+	}
 	if withContext := c.now.Context; withContext != nil {
 		return withContext(c.ctx, request)
 	}

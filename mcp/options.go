@@ -42,6 +42,10 @@ type Options struct {
 	// request's own.
 	Context func(ctx context.Context, request []byte) context.Context
 
+	// Labels returns what the client of a context was shown of what flow rules are about, and remembers what its request sends (nil: nothing
+	// of its own). The context has the client's session, if it has one. nil: there are no flow rules.
+	Labels func(ctx context.Context, caller string, request []byte) chain.SessionLabels
+
 	Name, Version string // the name and version of this server; "": "onecall", "dev"
 
 	transport.Options // the bounds on what the server accepts

@@ -64,6 +64,9 @@ type Client interface {
 	Changed() <-chan struct{}
 	// ClientError returns the error of a request to an upstream as the client may see it.
 	ClientError(err error) *jsonrpc.Error
+	// Shown tells that the client of a request is about to be shown what a server says that is no function's result: a resource, a prompt, a
+	// completion, a question, a message. It has the labels of all that the server's functions give.
+	Shown(ctx context.Context, server string)
 	// Scrubber removes secrets from what servers say.
 	Scrubber() steps.Scrubber
 	// Log returns the log for operators.
@@ -159,6 +162,37 @@ func (c *client) ClientError(err error) *jsonrpc.Error {
 		return transport.Verbatim(f)
 	}
 	return f
+}
+
+// Shown implements Client.
+func (c *client) Shown(ctx context.Context, server string) {
+	o, request, id := c.server.opts(), transport.RequestIn(ctx), ""
+	if request != nil {
+		id = request.Caller.ID
+	}
+	switch {
+	case o.Labels == nil:
+		return
+	case c.session != nil:
+		n := c.server.transport.Session(c.session)
+		if n == nil { // it has ended
+			return
+		}
+		ctx = steps.WithSession(ctx, n.HandlerState.(*session).stored)
+	case request == nil: // a message to no client in particular
+		return
+	}
+	var labels []string
+	for _, entry := range o.Catalog.Registry().All() {
+		if spec := entry.Spec(); spec.Source() == server {
+			for _, given := range spec.Gives {
+				labels = append(labels, given.Label)
+			}
+		}
+	}
+	if len(labels) > 0 {
+		o.Labels(ctx, id, nil).Shown(labels)
+	}
 }
 
 // Scrubber implements Client.

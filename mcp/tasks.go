@@ -16,6 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/mcp/internal/raw"
 	"github.com/onecall-mcp/onecall/mcp/transport"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // tasksExtension is the extension of clients that accept a task in place of an answer (SEP-2663).
@@ -161,6 +162,12 @@ func (f *toolset) newTaskRequest(ctx context.Context, ss *sdk.ServerSession, met
 	}
 	q := &taskRequest{toolset: f, now: ctx.Value(generationKey{}).(*generation), session: ss, meta: meta, from: transport.RequestIn(ctx)}
 	q.caller = f.server.caller(q.from, q.now)
+	if labels := q.now.Labels; labels != nil {
+		if n := sessionOf(q.from); n != nil {
+			ctx = steps.WithSession(ctx, n.stored)
+		}
+		q.caller.Labels = labels(ctx, q.caller.ID, nil)
+	}
 	return q, nil
 }
 

@@ -82,9 +82,9 @@ func hintsOf(spec *steps.Spec) *sdk.ToolAnnotations {
 func answersToken(spec *steps.Spec) bool { return spec.Heavy == "always" || spec.Answer != nil }
 
 // passesVerbatim reports whether a function's results are passed on unchanged: without budget, probe, excerpt and lean form. Those of a
-// function that needs approval are not, because the engine must run its calls.
+// function that needs approval or that flow rules are about are not, because the engine must run its calls.
 func passesVerbatim(o *Options, spec *steps.Spec) bool {
-	return !o.Processed && !answersToken(spec) && !o.Engine.MustApprove(spec)
+	return !o.Processed && !answersToken(spec) && !o.Engine.MustApprove(spec) && !o.Engine.MustPlan(spec)
 }
 
 // flat answers the call of one function.

@@ -56,7 +56,7 @@ func serveTranscript(t *testing.T, options []byte) *transcriptServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	catalog, err := steps.NewCatalog(nil)
+	catalog, err := steps.NewCatalog(&steps.CatalogOptions{Settings: labelsIn(t, settings.Get("functions"))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,8 +108,12 @@ func serveTranscript(t *testing.T, options []byte) *transcriptServer {
 		}
 		t.Cleanup(func() { s.runs.Close() })
 	}
+	flows := rulesIn(settings.Get("flows"))
+	if len(flows) > 0 {
+		o.Labels = rememberLabels(s.runs, flows)
+	}
 	if o.Engine, err = chain.New(&chain.Options{
-		Functions: catalog, Counter: counter, Results: results, MaxTotalTokens: o.MaxTotalTokens, Lite: o.Lite, Journal: s.runs,
+		Flows: flows, Functions: catalog, Counter: counter, Results: results, MaxTotalTokens: o.MaxTotalTokens, Lite: o.Lite, Journal: s.runs,
 		Approve: settings.Get("approve").Str, ApproveByPerson: settings.Get("approve").Exists() && settings.Get("approveBy").Str != "caller",
 	}); err != nil {
 		t.Fatal(err)

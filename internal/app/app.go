@@ -63,6 +63,7 @@ type App struct {
 	storeBytes        int64 // the byte limit of store when this app is served
 	results           *budget.Results
 	state             *state.Source // nil: nothing is kept
+	labels            *labels       // nil: there are no flow rules
 	maxTotalTokens    int           // the most tokens of one answer; 0: unlimited
 
 	closers []io.Closer
@@ -180,7 +181,7 @@ func (a *App) assemble(before *App, faults []*fault.Error) error {
 	if len(o.faults) > 0 {
 		return cfg.Refused(cfg.MergeFaults(o.faults, read))
 	}
-	if err = a.startEngine(cfg, a.process.serve); err != nil {
+	if err = a.startEngine(cfg, a.process.serve, before); err != nil {
 		return err
 	}
 	if o.startServers(); len(o.faults) > 0 {
@@ -221,7 +222,7 @@ func (a *App) defaultStore() string {
 }
 
 // startEngine creates the engine. By default a server has a token budget, and a command has none.
-func (a *App) startEngine(c *config.File, serve bool) error {
+func (a *App) startEngine(c *config.File, serve bool, before *App) error {
 	tokens, hint := 0, "onecall tools lists the functions"
 	switch {
 	case serve:
@@ -233,6 +234,7 @@ func (a *App) startEngine(c *config.File, serve bool) error {
 	if err := a.openResults(&c.Config, a.defaultStore()); err != nil {
 		return c.Refused([]*fault.Error{c.FaultAt("/results", err)})
 	}
+	a.openLabels(&c.Config, before)
 	runs, err := a.openJournal(&c.Config)
 	if err != nil {
 		return c.Refused([]*fault.Error{c.FaultAt("/journal", err)})
@@ -298,6 +300,14 @@ func (a *App) maxDuration() time.Duration {
 func (a *App) Run(ctx context.Context, request []byte, caller *chain.Caller) *chain.Answer {
 	if within := a.requestContext(); within != nil {
 		ctx = within(ctx, request)
+	}
+	if a.labels != nil && (caller == nil || caller.Labels == nil) {
+		with := chain.Caller{}
+		if caller != nil {
+			with = *caller
+		}
+		with.Labels = a.labelsOf(ctx, with.ID, request)
+		caller = &with
 	}
 	return a.Engine.Run(ctx, request, caller)
 }

@@ -33,7 +33,7 @@ func (s *server) consoleBackend() *console.Backend {
 	return &console.Backend{Journal: a.Journal, Scrubber: a.scrubber, Values: a.ShowsValues(), Flags: *s.o.ConsoleFlags, Serves: true,
 		Release: a.used.RUnlock, Replaced: a.replaced,
 		Open: func(context.Context) (*console.Calls, error) {
-			return &console.Calls{Catalog: a.Catalog, Run: a.Engine.Run, BrokenChains: a.BrokenChains, Restart: a.restart}, nil
+			return &console.Calls{Catalog: a.Catalog, Run: a.runTyped, BrokenChains: a.BrokenChains, Restart: a.restart}, nil
 		}}
 }
 

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/pattern"
 )
@@ -110,12 +109,6 @@ func (a *App) flowFaults() (faults []*fault.Error) {
 	if a.cassette == nil {
 		for _, f := range a.config.UnknownFlowNames() {
 			faults = append(faults, a.config.FaultAt("", f))
-		}
-	}
-	for i := range a.config.Flows.Rules {
-		if config.Or(a.config.Flows.Rules[i].Through, "") == "model" {
-			faults = append(faults, a.config.FaultAt(fault.Index("/flows/rules", i)+"/through", fault.New(fault.NotSupported,
-				"this version does not follow what a model was shown: write through: chain, or leave the rule out")))
 		}
 	}
 	return faults

@@ -144,6 +144,7 @@ func (s *server) options(a *App) *mcp.Options {
 		Version:        s.process.Version,
 		Trace:          telemetry.WithCall,
 		Context:        a.requestContext(),
+		Labels:         a.sessionLabels(),
 		Unready: func(ctx context.Context) string {
 			if err := s.ready(ctx); err != nil {
 				return fault.Message(err)

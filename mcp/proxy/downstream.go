@@ -26,6 +26,7 @@ func (l *sessions) downstreamClient(u Upstream) *mcpsource.DownstreamClient {
 		Shared:       l.server == nil,
 		Notify:       func(ctx context.Context, method string, params json.RawMessage) { l.notify(ctx, u, method, params) },
 		Ask: func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+			l.client.Shown(ctx, u.Name())
 			result, err := mcp.AskByResult(ctx, method, l.scrubbed(params))
 			if errors.Is(err, mcp.ErrCallEnded) {
 				err = mcpsource.ErrCallEnded
@@ -40,7 +41,10 @@ func (l *sessions) downstreamClient(u Upstream) *mcpsource.DownstreamClient {
 		client.Info = hello.ClientInfo
 		if hello.ProtocolVersion < protocol.Stateless {
 			client.Protocol = hello.ProtocolVersion
-			client.Ask = l.ask
+			client.Ask = func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+				l.client.Shown(ctx, u.Name())
+				return l.ask(ctx, method, params)
+			}
 		}
 	}
 	return client
@@ -131,6 +135,8 @@ func (l *sessions) notify(ctx context.Context, u Upstream, method string, params
 			return // the client may not use the changed tool; it is notified if its own view changes
 		}
 		l.markShown(nil, nil) // the new tools are not known yet
+	case "notifications/message", "notifications/progress":
+		l.client.Shown(ctx, u.Name())
 	}
 	l.deliver(ctx, method, params)
 }

@@ -36,6 +36,7 @@ func (a *sessionlessClient) Changed() <-chan struct{}            { return a.cata
 func (*sessionlessClient) ClientError(error) *jsonrpc.Error      { return &jsonrpc.Error{Message: "failed"} }
 func (*sessionlessClient) Scrubber() steps.Scrubber              { return secret.New(nil) }
 func (*sessionlessClient) Log() *slog.Logger                     { return slog.New(slog.DiscardHandler) }
+func (*sessionlessClient) Shown(context.Context, string)         {}
 func (a *sessionlessClient) open(upstreams ...Upstream) *sessions {
 	a.proxy = New(upstreams)
 	return a.proxy.Open(a).(*sessions)

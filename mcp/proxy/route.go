@@ -40,6 +40,7 @@ func (p *clientRequest) first(ctx context.Context, reqParams json.RawMessage, up
 		if original := p.sessions.upstreamKey("resources/list", u, uri); original != uri {
 			asked = raw.With(reqParams, "uri", quote(original))
 		}
+		p.sessions.client.Shown(ctx, u.Name()) // what fails shows something, too
 		body, err := p.sessions.request(ctx, u, p.method, asked)
 		if err == nil {
 			return p.sessions.client.Scrubber().JSON(body), u, nil
@@ -228,6 +229,7 @@ func (p *clientRequest) prompt(ctx context.Context, req sdk.Request, _ sdk.Metho
 	if original != name {
 		reqParams = raw.With(reqParams, "name", quote(original))
 	}
+	p.sessions.client.Shown(ctx, u.Name())
 	body, err := p.sessions.do(ctx, u, p.method, reqParams)
 	if err != nil {
 		return nil, err
@@ -289,6 +291,7 @@ func (p *clientRequest) complete(ctx context.Context, req sdk.Request, _ sdk.Met
 		}
 		u = upstreams[0]
 	}
+	p.sessions.client.Shown(ctx, u.Name())
 	body, err := p.sessions.do(ctx, u, p.method, reqParams)
 	if err != nil {
 		return nil, err

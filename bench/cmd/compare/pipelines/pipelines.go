@@ -12,7 +12,6 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
-	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/tally"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -39,8 +38,8 @@ type recordedApp struct {
 
 func openRecorded(ctx context.Context, config, replay string) *recordedApp {
 	r := &recordedApp{}
-	r.App = harness.Must(app.Open(ctx, &app.Options{Config: config, Replay: replay, Calls: true, Observe: r.observe, Reporter: silent{},
-		Redactor: &app.Redactor{}}))
+	r.App = harness.Must(app.Open(ctx, &app.Options{Config: config, Replay: replay, Calls: true, Observe: r.observe,
+		Reporter: harness.Silent{}, Redactor: &app.Redactor{}}))
 	return r
 }
 
@@ -57,15 +56,3 @@ func (r *recordedApp) observe(_ context.Context, spec *steps.Spec, args, result 
 	r.calls = append(r.calls, call)
 	r.failed = append(r.failed, err != nil)
 }
-
-// silent is an app.Reporter that reports nothing.
-type silent struct{}
-
-// Notice implements app.Reporter.
-func (silent) Notice(string, ...any) {}
-
-// Warn implements app.Reporter.
-func (silent) Warn(*fault.Error) {}
-
-// Faults implements app.Reporter.
-func (silent) Faults(*config.Error) {}

@@ -165,40 +165,25 @@ func BenchmarkConsolePages(b *testing.B) {
 	})
 }
 
-// BenchmarkConsoleLive measures how long after its end a step is on an open page of its run: one of this server, and one of another process.
+// BenchmarkConsoleLive measures how long after its end a step is on an open page of its run, which is one of the server.
 func BenchmarkConsoleLive(b *testing.B) {
 	c := measureConsole(b, 1, fmt.Sprintf(`
 fs: {root: %q}
 commands:
   hold: {run: [/bin/sh, -c, 'read x <"$1"; echo ended', sh, "{file}"], args: {file: {type: string}}, effect: write}
 `, b.TempDir()))
-	start := map[string]func(b *testing.B, chain string) error{
-		"of the server": func(b *testing.B, chain string) error {
+	for b.Loop() {
+		c.live(b, "held", func(chain string) error {
 			if text, failed := c.tools.tool(b, "chain", json.RawMessage(chain)); failed {
 				return fmt.Errorf("%s", text)
 			}
 			return nil
-		},
-		"of another process": func(b *testing.B, chain string) error {
-			cmd := clitest.Self(b, b.TempDir(), "run", "--config", c.config, clitest.Write(b, b.TempDir(), "chain.json", chain))
-			cmd.Env = c.cmd.Env
-			if out, err := cmd.CombinedOutput(); err != nil {
-				return fmt.Errorf("%w: %s", err, out)
-			}
-			return nil
-		},
-	}
-	for name, start := range start {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				c.live(b, strings.ReplaceAll(name, " ", "-"), start)
-			}
 		})
 	}
 }
 
 // live runs a chain whose steps end one by one.
-func (c *measuredConsole) live(b *testing.B, name string, start func(b *testing.B, chain string) error) {
+func (c *measuredConsole) live(b *testing.B, name string, start func(chain string) error) {
 	b.Helper()
 	var files, steps []string
 	for i := range measuredRounds {
@@ -209,7 +194,7 @@ func (c *measuredConsole) live(b *testing.B, name string, start func(b *testing.
 		steps = append(steps, fmt.Sprintf(`{"sh.hold":{"file":%q}}`, files[i]))
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- start(b, fmt.Sprintf(`{"name":%q,"steps":[%s]}`, name, strings.Join(steps, ","))) }()
+	go func() { ended <- start(fmt.Sprintf(`{"name":%q,"steps":[%s]}`, name, strings.Join(steps, ","))) }()
 	c.window.do(chromedp.Navigate(c.window.base + "runs/" + c.runID(b, name)))
 	var took []float64
 	for i, file := range files {

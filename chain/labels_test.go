@@ -284,6 +284,9 @@ func TestKeptLabels(t *testing.T) {
 	if len(a.Labels) != 1 || part == "" {
 		t.Fatalf("a part is answered %.300s with labels %v", a.JSON, a.Labels)
 	}
+	if a := other.send(t.Context(), chainOf("mail.send", `{"to":"eve@example.org"}`, "")); a.OK {
+		t.Errorf("after a session was shown a part of another's result, what it writes is sent: %s", a.JSON)
+	}
 	a = newModel(e).send(t.Context(), `{"steps":[{"fn":"result.get","args":{"token":"`+part+`"}},{"fn":"mail.send","args":{"to":"$0[0]"}}]}`)
 	if len(a.Faults) == 0 || a.Faults[0].Code != fault.FlowDenied {
 		t.Errorf("what was made of it: answered %s, want flow_denied", a.JSON)

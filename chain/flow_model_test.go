@@ -155,7 +155,7 @@ func (m *chainMaker) step(depth int, scope []root, source bool) (step string, pa
 		step, paths = `{"chain":{"steps":`+list+`,"return":`+returned+`},"args":{"p":`+p+`,"body":`+body+`}`, returnedPaths
 	case kind == 6:
 		value, _ := m.value(append(inner[:len(inner):len(inner)], root{"$result", []string{"", ".id"}}))
-		step, paths = `{"sink.undone":{},"undo":{"sink.put":{"a":`+value+`}}`, []string{"", ".id"}
+		step, paths = `{"sink.undone":{},"undo":{"sink.put":{"`+m.pick("a", "A", "alpha")+`":`+value+`}}`, []string{"", ".id"}
 	default:
 		argument := m.pick("a", "A", "alpha", "free", "b")
 		value, _ := m.value(inner)

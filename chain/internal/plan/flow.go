@@ -62,6 +62,10 @@ type flows struct {
 	kept    []flowMark // the marks of what steps keep in the state
 	assumed []flowMark // the marks of results that the client has stated
 	asks    bool       // some step must ask
+
+	markMemory []flowMark // see takeMemory
+	wayMemory  []flowWay
+	pathMemory []schema.Element
 }
 
 // flowScope has the marks of what the texts of a step refer to.
@@ -78,13 +82,6 @@ type flowScope struct {
 // decideFlows follows the labels of values through the plan of a request, and decides by the policy what happens to them.
 func (c *compilation) decideFlows(p *Plan, r *Request) {
 	f := &flows{compilation: c, policy: c.rules.Flows, session: c.rules.Labels}
-	for _, entry := range p.Callable() {
-		for _, given := range entry.Spec().Gives {
-			if f.policy.knows(given.Label) && !slices.Contains(f.flow.Calls, given.Label) {
-				f.flow.Calls = append(f.flow.Calls, given.Label)
-			}
-		}
-	}
 	for _, result := range c.rules.Assumed {
 		f.assumed = joinMarks(f.assumed, wholly(f.literalMarks("/assume", result, nil)))
 	}
@@ -126,14 +123,16 @@ func (p *Plan) reorderWrites() {
 // return as the client has sent them, if it has.
 func (f *flows) followLevel(p *Plan, requests []StepRequest, ret []byte, scope *flowScope) []flowMark {
 	scope.steps = make([][]flowMark, len(p.Steps))
+	item := scope.item
 	for i, s := range p.Steps {
-		request := &StepRequest{}
+		request := &noRequest
 		if i < len(requests) && scope.own {
 			request = &requests[i]
 		}
-		own := *scope // each step has its own $item and $result
-		scope.steps[i] = f.followStep(&own, s, request)
+		scope.item, scope.result = item, nil // each step has its own
+		scope.steps[i] = f.followStep(scope, s, request)
 	}
+	scope.item, scope.result = item, nil
 	if p.Returned != nil {
 		return f.templateMarks(scope, p.Returned, p.ReturnAt, ret)
 	}
@@ -142,6 +141,9 @@ func (f *flows) followLevel(p *Plan, requests []StepRequest, ret []byte, scope *
 	}
 	return nil
 }
+
+// noRequest stands for a step that the client has not sent.
+var noRequest StepRequest
 
 // followStep returns the marks of what a step gives to references.
 func (f *flows) followStep(scope *flowScope, s *Step, r *StepRequest) []flowMark {
@@ -231,10 +233,20 @@ func (f *flows) followCall(scope *flowScope, s *Step, r *StepRequest) (result []
 
 // given returns the marks of what a function gives.
 func (f *flows) given(scope *flowScope, s *Step, fn *steps.Entry) (marks []flowMark) {
-	for _, given := range fn.Spec().Gives {
-		if f.policy.knows(given.Label) {
-			marks = addMark(marks, flowMark{Label: steps.Label{Name: given.Label}, path: given.Path,
-				way: &flowWay{step: s, level: scope.level, path: given.Path}})
+	gives := fn.Spec().Gives
+	for i := range gives {
+		given := &gives[i]
+		if !f.policy.knows(given.Label) {
+			continue
+		}
+		if marks == nil {
+			marks = takeMemory(&f.markMemory, len(gives))[:0]
+		}
+		way := &takeMemory(&f.wayMemory, 1)[0]
+		*way = flowWay{step: s, level: scope.level, path: given.Path}
+		marks = addMark(marks, flowMark{Label: steps.Label{Name: given.Label}, path: given.Path, way: way})
+		if !slices.Contains(f.flow.Calls, given.Label) {
+			f.flow.Calls = append(f.flow.Calls, given.Label)
 		}
 	}
 	return marks
@@ -301,9 +313,12 @@ func (f *flows) followUndo(scope *flowScope, s *Step, r *StepRequest) {
 		_, at = r.Undo.at(s.At + "/undo")
 		text = orEmpty(r.Undo.Args)
 	}
+	f.given(scope, s, s.Undo.Fn) // its failure may be shown
 	undoScope := *scope
 	undoScope.own = scope.own && r.Undo != nil // else the configuration says it
-	f.decide(scope, s, s.Undo.Fn, f.templateMarks(&undoScope, s.Undo.Args, at, text), true)
+	args := f.templateMarks(&undoScope, s.Undo.Args, at, text)
+	byOwnNames(args, s.Undo.Fn)
+	f.decide(scope, s, s.Undo.Fn, args, true)
 }
 
 // decide applies the rules to the arguments of a call.
@@ -311,20 +326,21 @@ func (f *flows) decide(scope *flowScope, s *Step, fn *steps.Entry, args []flowMa
 	if f.trial || len(args) == 0 {
 		return
 	}
-	for i := range f.policy.rules {
-		rule := &f.policy.rules[i]
-		for j := range args {
-			m := &args[j]
-			if m.Name != rule.From || m.Model != rule.model() || !rule.reaches(fn, m.path, called) {
+	var decided []uint16
+	for i := range args {
+		m := &args[i]
+		for _, n := range f.policy.byLabel[m.Name] {
+			rule := &f.policy.rules[n]
+			if m.Model != rule.model() || !rule.reaches(fn, m.path, called) || slices.Contains(decided, n) {
 				continue
 			}
+			decided = append(decided, n) // one way that a rule catches is enough
 			d := FlowDecision{Rule: *rule, At: m.at, StepPath: scope.level + strconv.Itoa(s.Number), Function: fn.Spec().Name,
 				Path: append(m.way.words(), sinkWords(s, fn, m.path, scope.level))}
 			if scope.at != "" {
 				d.At = scope.at
 			}
 			f.apply(s, &d)
-			break // one way that a rule catches is enough
 		}
 	}
 }
@@ -336,9 +352,7 @@ func sinkWords(s *Step, fn *steps.Entry, path []schema.Element, level string) st
 		text = fn.Spec().Name + ", the undo of " + text
 	}
 	if len(path) > 0 {
-		named := slices.Clone(path)
-		named[0].Key = argumentName(fn, named[0].Key)
-		text += " " + strings.TrimPrefix(steps.FlowPath(named), ".")
+		text += " " + strings.TrimPrefix(steps.FlowPath(path), ".")
 	}
 	return text
 }
@@ -371,10 +385,16 @@ func (r *FlowRule) target() string {
 }
 
 // useMarks returns the marks of what a reference selects.
-func (f *flows) useMarks(scope *flowScope, u *refs.Use) (marks []flowMark) {
+func (f *flows) useMarks(scope *flowScope, u *refs.Use) []flowMark {
+	marks, path := f.rootMarks(scope, u)
+	return within(marks, path)
+}
+
+// rootMarks returns the marks of the value that a reference starts from, and the path that it selects there.
+func (f *flows) rootMarks(scope *flowScope, u *refs.Use) (marks []flowMark, path []refs.Segment) {
 	switch {
 	case u.Status:
-		return nil
+		return nil, nil
 	case u.Root == refs.RootStep && u.Step < len(scope.steps):
 		marks = scope.steps[u.Step]
 	case u.Root == refs.RootInput:
@@ -387,7 +407,7 @@ func (f *flows) useMarks(scope *flowScope, u *refs.Use) (marks []flowMark) {
 		for _, label := range f.session.State(u.Path[0].Key) {
 			marks = addMark(marks, flowMark{Label: label, way: &flowWay{text: "$state." + u.Path[0].Key}})
 		}
-		return marks
+		return marks, nil
 	}
-	return within(marks, u.Path)
+	return marks, u.Path
 }

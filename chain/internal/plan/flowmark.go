@@ -46,10 +46,21 @@ func addMark(marks []flowMark, m flowMark) []flowMark {
 	return append(marks, m)
 }
 
+// takeMemory returns n zero elements, of memory that is allocated for many at once: a plan has one or two marks for each step.
+func takeMemory[T any](memory *[]T, n int) []T {
+	const atOnce = 32
+	if len(*memory) < n {
+		*memory = make([]T, max(n, atOnce))
+	}
+	taken := (*memory)[:n:n]
+	*memory = (*memory)[n:]
+	return taken
+}
+
 // joinMarks returns the marks of a value that may be either of two.
 func joinMarks(a, b []flowMark) []flowMark {
 	if len(a) == 0 {
-		return b
+		return slices.Clip(b) // what is appended to it must not be written into that of another value
 	}
 	a = slices.Clip(a)
 	for _, m := range b {
@@ -140,10 +151,12 @@ func below(path []schema.Element, marks []flowMark) []flowMark {
 }
 
 // pointerPath returns the path of a JSON Pointer.
-func pointerPath(pointer string) (path []schema.Element) {
-	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		if pointer == "" {
-			return nil
+func (f *flows) pointerPath(pointer string) []schema.Element {
+	path := takeMemory(&f.pathMemory, strings.Count(pointer, "/"))[:0]
+	for pointer != "" {
+		part, rest, more := strings.Cut(pointer[1:], "/")
+		if pointer = ""; more {
+			pointer = "/" + rest
 		}
 		if strings.Contains(part, "~") {
 			part = strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")

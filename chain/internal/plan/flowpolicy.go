@@ -24,15 +24,17 @@ const (
 
 // FlowPolicy are the flow rules of an engine.
 type FlowPolicy struct {
-	rules []FlowRule
-	model bool // some rule is through model
+	rules   []FlowRule
+	model   bool                // some rule is through model
+	byLabel map[string][]uint16 // the numbers of the rules about a label
 }
 
 // NewFlowPolicy returns a policy with these rules.
 func NewFlowPolicy(rules []FlowRule) *FlowPolicy {
-	p := &FlowPolicy{rules: rules}
-	for _, r := range rules {
+	p := &FlowPolicy{rules: rules, byLabel: map[string][]uint16{}}
+	for i, r := range rules {
 		p.model = p.model || r.model()
+		p.byLabel[r.From] = append(p.byLabel[r.From], uint16(i))
 	}
 	return p
 }
@@ -119,14 +121,12 @@ func (r *FlowRule) model() bool { return r.Through == FlowByModel }
 
 // names reports whether some rule is about a label that a value has in one of the two ways.
 func (p *FlowPolicy) names(label steps.Label) bool {
-	return slices.ContainsFunc(p.rules, func(r FlowRule) bool { return r.From == label.Name && r.model() == label.Model })
+	return slices.ContainsFunc(p.byLabel[label.Name], func(i uint16) bool { return p.rules[i].model() == label.Model })
 }
 
 // knows reports whether some rule is about a label, whichever way values have it: what is through chain here is through model after it was
 // shown.
-func (p *FlowPolicy) knows(label string) bool {
-	return slices.ContainsFunc(p.rules, func(r FlowRule) bool { return r.From == label })
-}
+func (p *FlowPolicy) knows(label string) bool { return p.byLabel[label] != nil }
 
 // reaches reports whether a value at a path of a function's arguments is where the rule forbids it. called: the function itself is called,
 // so that its effect counts; else the steps of the saved chain behind it count.
@@ -153,11 +153,14 @@ func (r *FlowRule) reaches(fn *steps.Entry, path []schema.Element, called bool) 
 	return others && !covered
 }
 
-// overlap reports whether one of two paths of a function's arguments begins with the other. The first element is an argument, in any
-// spelling that the function accepts.
+// overlap reports whether one of two paths of a function's arguments begins with the other. The first element is an argument: in a, in any
+// spelling that the function accepts, and in b by its own name.
 func overlap(fn *steps.Entry, a, b []schema.Element) bool {
 	for i := range min(len(a), len(b)) {
-		if i == 0 && argumentName(fn, a[0].Key) != argumentName(fn, b[0].Key) || i > 0 && !sameElement(a[i], b[i]) {
+		switch {
+		case i > 0 && !sameElement(a[i], b[i]):
+			return false
+		case i == 0 && a[0].Key != b[0].Key && argumentName(fn, a[0].Key) != b[0].Key:
 			return false
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // asksSession reports whether literals of the client may have labels.
@@ -47,15 +48,26 @@ func (f *flows) templateMarks(scope *flowScope, t *refs.Template, at string, tex
 	uses := t.Uses()
 	for i := range uses {
 		u := &uses[i]
-		selected := f.useMarks(scope, u)
-		if len(selected) == 0 {
-			continue
-		}
-		if !u.Whole {
-			selected = wholly(selected)
-		}
-		for _, m := range below(pointerPath(strings.TrimPrefix(u.At, at)), selected) {
-			m.at = u.At
+		var place []schema.Element
+		source, path := f.rootMarks(scope, u)
+		for _, m := range source {
+			if len(path) > 0 {
+				var ok bool
+				if m.path, ok = pathWithin(m.path, path); !ok {
+					continue
+				}
+			}
+			if place == nil {
+				place = f.pointerPath(strings.TrimPrefix(u.At, at))
+			}
+			if marks == nil {
+				marks = takeMemory(&f.markMemory, 2)[:0]
+			}
+			if m.at = u.At; u.Whole && len(m.path) > 0 {
+				m.path = append(slices.Clip(place), m.path...)
+			} else {
+				m.path = place
+			}
 			marks = addMark(marks, m)
 		}
 	}
@@ -77,14 +89,23 @@ func (f *flows) argumentMarks(scope *flowScope, s *Step, r *StepRequest) (marks 
 		marks = joinMarks(marks, f.literalMarks("/common", WithCommon([]byte("{}"), s.Common), nil))
 	}
 	if callee := s.Callee(); callee != nil {
-		for i := range marks {
-			if path := marks[i].path; len(path) > 0 && path[0].Key != argumentName(callee, path[0].Key) {
-				marks[i].path = slices.Clone(path)
-				marks[i].path[0].Key = argumentName(callee, path[0].Key)
-			}
-		}
+		byOwnNames(marks, callee)
 	}
 	return marks
+}
+
+// byOwnNames changes the names of arguments in marks, in place, to those that the function gives them.
+func byOwnNames(marks []flowMark, fn *steps.Entry) {
+	for i := range marks {
+		path := marks[i].path
+		if len(path) == 0 {
+			continue
+		}
+		if own := argumentName(fn, path[0].Key); own != path[0].Key {
+			marks[i].path = slices.Clone(path)
+			marks[i].path[0].Key = own
+		}
+	}
 }
 
 // inputMarks returns the marks of $input: the client has sent its members.
@@ -124,7 +145,7 @@ func (f *flows) literalMarks(root string, value []byte, uses []refs.Use) (marks 
 				return true
 			})
 		case !isReference(at, v.Raw):
-			marks = joinMarks(marks, below(pointerPath(strings.TrimPrefix(at, root)), f.sentMarks(at, []byte(v.Raw))))
+			marks = joinMarks(marks, below(f.pointerPath(strings.TrimPrefix(at, root)), f.sentMarks(at, []byte(v.Raw))))
 		}
 	}
 	visit(root, gjson.ParseBytes(value))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -125,7 +126,7 @@ func (m *chainMaker) step(depth int, scope []root, source bool) (step string, pa
 	each := !source && m.chance(3)
 	if each {
 		extra += `,"forEach":` + quoted(rapid.SampledFrom([]string{"$0.items", "$0"}).Draw(m.t, "forEach"))
-		inner = append(scope[:len(scope):len(scope)], root{"$item", []string{"", ".v", ".k"}})
+		inner = slices.Concat(scope, []root{{"$item", []string{"", ".v", ".k"}}})
 	}
 	selected := ""
 	if !m.plain && !source && m.chance(4) {

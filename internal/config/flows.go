@@ -25,8 +25,8 @@ type Flows struct {
 type FlowRule struct {
 	// The label of the values.
 	From *string `yaml:"from" json:"from,omitempty" validate:"min=1" needed:"yes"`
-	// Where they may not go: a role of arguments, write (all arguments of functions that do not only read), or destroy (those of functions that
-	// destroy).
+	// Where they may not go: a role of arguments, write (all arguments of functions that do not only read), or destroy (those of functions
+	// that destroy).
 	To *string `yaml:"to" json:"to,omitempty" validate:"min=1" needed:"yes"`
 	// What happens to a chain that would bring them there. deny: it is refused before anything runs; approve: a person must approve the call;
 	// warn: it runs, with a warning.
@@ -173,8 +173,8 @@ const (
 	ofFile       = `{"path":"destination","destination":"destination","source":"destination","*":"content"}`
 )
 
-// LabelPresets are the values of labels in an entry of mcpServers. A server of mail takes whatever it is called by words in the names of its
-// tools.
+// LabelPresets are the values of labels in an entry of mcpServers. Servers of mail name their tools in many ways, so words in the names
+// count.
 var LabelPresets = map[string][]LabelPreset{
 	"github": {
 		{"get_*", outside, ofRepository}, {"list_*", outside, ofRepository}, {"search_*", outside, ""}, {"*_read", outside, ofRepository},
@@ -185,7 +185,8 @@ var LabelPresets = map[string][]LabelPreset{
 		{"*send*", "", ofMessage}, {"*reply*", "", ofMessage}, {"*forward*", "", ofMessage}, {"*draft*", "", ofMessage},
 	},
 	"files": {
-		{"read_*", `["private"]`, ""}, {"resources.read", `["private"]`, ""}, {"search_*", `["private"]`, ""}, {"list_*", `["private"]`, ""}, {"directory_tree", `["private"]`, ""},
+		{"read_*", `["private"]`, ""}, {"resources.read", `["private"]`, ""}, {"search_*", `["private"]`, ""},
+		{"list_*", `["private"]`, ""}, {"directory_tree", `["private"]`, ""},
 		{"write_file", "", ofFile}, {"edit_file", "", ofFile}, {"move_file", "", ofFile}, {"create_directory", "", ofFile},
 	},
 }

@@ -246,7 +246,8 @@ type Function struct {
 	Fields *string `yaml:"fields" validate:"min=1"`
 	// Labels of the result, for flow rules: a list of labels of all of it, or an object of lists by path, such as $result.messages[*].body.
 	Gives json.RawMessage `yaml:"gives"`
-	// Roles of arguments, for flow rules: an object of roles by argument or by a path in one, such as to or cc[*].address, with * for all others.
+	// Roles of arguments, for flow rules: an object of roles by argument or by a path in one, such as to or cc[*].address, with * for all
+	// others.
 	Takes json.RawMessage `yaml:"takes"`
 }
 

@@ -6,12 +6,17 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/ledger"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
+
+// ErrDismissed is an error of Caller.Approve: the person has left the question without a word. The calls are denied to their run, and the
+// denial is remembered for no other (journal.Options.Remember).
+var ErrDismissed = facts.ErrDismissed
 
 // MustApprove reports whether calls of a function need approval. A front end must not make such calls without the engine.
 func (e *Engine) MustApprove(f *steps.Spec) bool { return plan.MustApprove(f, e.o.Approve) }

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -164,18 +165,39 @@ func approver(ctx context.Context, session *sdk.ServerSession) func(context.Cont
 func questionText(calls []chain.ApprovalCall) (string, bool) {
 	var b strings.Builder
 	b.WriteString("Approve these calls? Each is made once, exactly as it stands here.\n")
-	for i := range calls {
-		c := &calls[i]
-		b.WriteString("\n" + c.Function + " (" + c.Effect.String() + ", step " + c.StepPath + ") " + string(rawjson.Visible(c.Args)))
-		if c.Undo != nil {
-			b.WriteString("\n  undo: " + string(rawjson.Visible(c.Undo)))
+	for _, group := range byFunction(calls) {
+		first, begin, end, indent := group[0], "", ") ", "\n  "
+		b.WriteString("\n" + first.Function + " (" + first.Effect.String() + ", ")
+		if len(group) > 1 {
+			fmt.Fprintf(&b, "%d calls)", len(group))
+			begin, end, indent = "\n  ", " ", "\n    "
 		}
-		for _, flow := range c.Flows {
-			b.WriteString("\n  because of " + string(rawjson.Visible([]byte(flow))))
-		}
-		if b.Len() > maxQuestion {
-			return "", false
+		for _, c := range group {
+			b.WriteString(begin + "step " + c.StepPath + end)
+			b.Write(rawjson.Visible(c.Args))
+			if c.Undo != nil {
+				b.WriteString(indent + "undo: " + string(rawjson.Visible(c.Undo)))
+			}
+			for _, flow := range c.Flows {
+				b.WriteString(indent + "because of " + string(rawjson.Visible([]byte(flow))))
+			}
+			if b.Len() > maxQuestion {
+				return "", false
+			}
 		}
 	}
 	return b.String(), true
+}
+
+// byFunction groups calls by their functions, in the order of the first call of each.
+func byFunction(calls []chain.ApprovalCall) (groups [][]*chain.ApprovalCall) {
+	at := map[string]int{}
+	for i := range calls {
+		c := &calls[i]
+		if _, known := at[c.Function]; !known {
+			at[c.Function], groups = len(groups), append(groups, nil)
+		}
+		groups[at[c.Function]] = append(groups[at[c.Function]], c)
+	}
+	return groups
 }

@@ -33,9 +33,13 @@ func TestQuestionEscapesText(t *testing.T) {
 func TestQuestionTooLong(t *testing.T) {
 	t.Parallel()
 	call := chain.ApprovalCall{StepPath: "0", Function: "a.b", Effect: steps.Write, Args: []byte(`{"a":1}`), Undo: []byte(`{"fn":"c.d"}`)}
-	if text, ok := questionText([]chain.ApprovalCall{call, call}); !ok || strings.Count(text, `a.b (write, step 0) {"a":1}`) != 2 ||
-		!strings.Contains(text, `undo: {"fn":"c.d"}`) {
-		t.Errorf("questionText gives %s, %t; want both calls with their undo, and true", text, ok)
+	if text, ok := questionText([]chain.ApprovalCall{call, call}); !ok ||
+		!strings.HasSuffix(text, "\na.b (write, 2 calls)"+strings.Repeat("\n  step 0 {\"a\":1}\n    undo: {\"fn\":\"c.d\"}", 2)) {
+		t.Errorf("questionText gives %s, %t; want both calls with their undo below their function, and true", text, ok)
+	}
+	other := chain.ApprovalCall{StepPath: "1", Function: "a.c", Effect: steps.Destroy, Args: []byte(`{}`)}
+	if text, ok := questionText([]chain.ApprovalCall{call, other, call}); !ok || !strings.HasSuffix(text, "\na.c (destroy, step 1) {}") {
+		t.Errorf("questionText gives %s, %t; want the calls grouped by function", text, ok)
 	}
 	call.Args = []byte(`{"a":"` + strings.Repeat("x", maxQuestion) + `"}`)
 	if _, ok := questionText([]chain.ApprovalCall{call}); ok {

@@ -44,7 +44,7 @@ type Event struct {
 	Key           string   // the idempotency key
 	KeyUntil      int64    // when the service forgets the key, in microseconds since 1970; 0: never, or there is no key
 	Undoes        int      // the number of the event that ended the call that this one undoes, or that began it if it did not end
-	Scope         string   // in the first Sent: the run's scope, see Start; in Read: Call.Rights
+	Scope         string   // in the first Sent: the run's scope, see Start; in Read: Call.Rights; in Waits: the client, see Journal.Person
 	Approvals     []string // in Waits, Approved, Denied and Began: the names of the approvals
 
 	Outcome fault.Outcome // the outcome of a call that writes

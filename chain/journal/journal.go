@@ -37,6 +37,11 @@ type Options struct {
 	// Values stores arguments (Call.Shown) and results for as long as the run, for people to look at. Otherwise the results of successful
 	// runs are dropped at their end, and arguments are not stored.
 	Values bool
+	// Remember is how long a denial holds for the same call in later runs of the same caller; 0: it holds for its run alone.
+	Remember time.Duration
+	// Shared is the ID that callers have whom nobody can tell apart; "": there are none. Their denials hold for the run alone, unless they
+	// have sessions.
+	Shared string
 	// Redact removes secrets from the message of a failure before it is stored; nil: none are removed.
 	Redact func(string) string
 	// Estimate estimates the tokens of a result; nil: they are not recorded.

@@ -27,6 +27,7 @@ type Past struct {
 	writes   []*PastCall         // the calls that write, in the order of their first starts
 	approved map[string]bool     // names of approvals that were not used yet
 	denied   map[string]*Event   // by the name of an approval: its last denial, if it was not approved since; nil: none
+	refused  map[string]*Event   // the same by CallOf: the last denial of any equal call
 	byEvent  map[int]*PastCall   // the calls by the number of the event that they began or ended with
 	before   beforeSent
 	segments int // how many were read
@@ -165,7 +166,7 @@ func newPast(row Row) *Past {
 // clone returns a copy with the row, the calls and the approvals, which later events of p do not change.
 func (p *Past) clone() *Past {
 	cloned := &Past{Row: p.Row, calls: make(map[mac][]*PastCall, len(p.calls)), approved: maps.Clone(p.approved),
-		denied: maps.Clone(p.denied)}
+		denied: maps.Clone(p.denied), refused: maps.Clone(p.refused)}
 	for m, list := range p.calls {
 		calls := make([]*PastCall, len(list))
 		for i, c := range list {

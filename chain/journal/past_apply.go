@@ -44,6 +44,7 @@ func (p *Past) apply(e *Event) (c *PastCall) {
 		for _, name := range e.Approvals {
 			p.approved[name] = true
 			delete(p.denied, name)
+			delete(p.refused, CallOf(name))
 		}
 	case Denied:
 		p.Waiting, p.before.waiting = nil, nil
@@ -61,11 +62,11 @@ func (p *Past) apply(e *Event) (c *PastCall) {
 
 func (p *Past) deny(e *Event) {
 	if p.denied == nil {
-		p.denied = map[string]*Event{}
+		p.denied, p.refused = map[string]*Event{}, map[string]*Event{}
 	}
 	for _, name := range e.Approvals {
 		delete(p.approved, name)
-		p.denied[name] = e
+		p.denied[name], p.refused[CallOf(name)] = e, e
 	}
 }
 

@@ -228,9 +228,11 @@ func (r *Run) Append(e Event) {
 // maxBy bounds the name of who decided, in characters.
 const maxBy = 60
 
+func clipBy(by string) string { return fault.ClipRunes(by, maxBy) }
+
 // Decide adds the event that calls with these names were approved or denied, by whom and why; see Event.Decision.
 func (r *Run) Decide(kind Kind, names []string, by, reason string) {
-	e := Event{Kind: kind, Approvals: names, Message: fault.ClipRunes(by, maxBy)}
+	e := Event{Kind: kind, Approvals: names, Message: clipBy(by)}
 	if reason != "" {
 		e.Args = []byte(r.j.shortMessage(reason))
 	}

@@ -90,9 +90,9 @@ func (c *cli) approve(ctx context.Context, a *app.App, name runName, d *decision
 	}
 	asked := d.digest == "" && c.canAsk()
 	if asked {
-		if yes, err := c.confirm(ctx, d.verb(), calls); err != nil {
+		if answer, err := c.confirm(ctx, d.verb(), calls); err != nil {
 			return err
-		} else if !yes {
+		} else if !isYes(answer) {
 			return exitError(exitFailed)
 		}
 	}
@@ -191,7 +191,11 @@ func (c *cli) approver(p *progress) func(context.Context, []chain.ApprovalCall) 
 		for i := range calls {
 			shown[i] = gjson.ParseBytes(calls[i].JSON())
 		}
-		return c.confirm(ctx, "Approve", shown)
+		answer, err := c.confirm(ctx, "Approve", shown)
+		if err == nil && !isYes(answer) && !isNo(answer) {
+			err = chain.ErrDismissed
+		}
+		return isYes(answer), err
 	}
 }
 

@@ -18,22 +18,22 @@ const (
 	maxValue    = 600 // bytes of an argument that are shown, unless the user asks for all
 )
 
-// confirm shows calls, in the form of answers, and asks about them. verb begins the question, such as Approve. What is too much to read at
-// once is shown in part, and the user can ask for all of it.
-func (c *cli) confirm(ctx context.Context, verb string, calls []gjson.Result) (bool, error) {
+// confirm shows calls, in the form of answers, asks about them, and returns the answer. verb begins the question, such as Approve. What is
+// too much to read at once is shown in part, and the user can ask for all of it.
+func (c *cli) confirm(ctx context.Context, verb string, calls []gjson.Result) (answer string, err error) {
 	text, whole := waitingText(c.errPage(), calls, false)
 	fmt.Fprint(c.err, text)
 	question := fmt.Sprintf("%s %s? [y/N] ", verb, plural(int64(len(calls)), "call"))
 	if whole {
-		return c.ask(ctx, question)
+		return c.askLine(ctx, question)
 	}
-	answer, err := c.askLine(ctx, strings.Replace(question, "[y/N]", "[y/N, a: show all]", 1))
+	answer, err = c.askLine(ctx, strings.Replace(question, "[y/N]", "[y/N, a: show all]", 1))
 	if err != nil || !strings.EqualFold(answer, "a") && !strings.EqualFold(answer, "all") {
-		return isYes(answer), err
+		return answer, err
 	}
 	text, _ = waitingText(c.errPage(), calls, true)
 	fmt.Fprint(c.err, text)
-	return c.ask(ctx, question)
+	return c.askLine(ctx, question)
 }
 
 // waitingText shows calls that wait for approval, as a dry run shows steps. whole reports whether it shows all of them in full, as it does
@@ -114,6 +114,11 @@ func visible(text string) string { return textfile.Printable(string(rawjson.Visi
 // isYes reports whether an answer to a question agrees.
 func isYes(answer string) bool {
 	return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes")
+}
+
+// isNo reports whether an answer to a question refuses, and does not only pass it over.
+func isNo(answer string) bool {
+	return strings.EqualFold(answer, "n") || strings.EqualFold(answer, "no")
 }
 
 // ask asks the user a question, and reports whether the answer is yes.

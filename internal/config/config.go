@@ -71,6 +71,8 @@ type Config struct {
 	// Who approves calls. caller: the caller, by sending the chain again; person: a person, at the client, on the terminal, with onecall
 	// approve, or in the console.
 	ApproveBy *string `yaml:"approveBy" validate:"oneof=caller person" default:"caller"`
+	// How long a decision about calls holds.
+	Approvals Approvals `yaml:"approvals"`
 	// Where values with a label may go: labels that functions give, and rules between them and arguments.
 	Flows Flows `yaml:"flows" recorded:"yes"`
 	// The answers of onecall hook to a host that asks before each tool call.
@@ -89,6 +91,12 @@ type Config struct {
 	Ladder Ladder `yaml:"ladder" recorded:"yes"`
 	// Learn and show the shapes of results (names and types, never values) of functions that declare none.
 	Shapes *string `yaml:"shapes" validate:"oneof=on off" default:"on"`
+}
+
+// Approvals configures how long a decision about calls holds.
+type Approvals struct {
+	// How long a call that a person has denied is denied to its caller in later runs too, without a question; 0s: in its run alone.
+	Remember *time.Duration `yaml:"remember" validate:"min=0s" default:"10m"`
 }
 
 // Group configures a dispatcher. A list in its place is its resources.

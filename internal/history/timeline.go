@@ -144,7 +144,8 @@ func OfPast(past *journal.Past) *Timeline {
 				event.Message = ""
 				event.By, event.Reason = e.Decision()
 			}
-			add(e.N, nil, event, e.At, timeSpan{e.At, e.At})
+			at := max(e.At, began) // a denial of an earlier run has its time
+			add(e.N, nil, event, at, timeSpan{at, at})
 		}
 	}
 	for name, at := range waited {

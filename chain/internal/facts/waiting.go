@@ -1,6 +1,8 @@
 package facts
 
 import (
+	"errors"
+
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -18,6 +20,9 @@ type WaitingCall struct {
 
 	Name string // identifies exactly this call
 }
+
+// ErrDismissed is chain.ErrDismissed.
+var ErrDismissed = errors.New("the question was left without an answer")
 
 // CallsJSON writes the calls that wait for approval.
 func CallsJSON(calls []WaitingCall) []byte {

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"crypto/hmac"
 	"encoding/base64"
 	"encoding/hex"
@@ -33,14 +34,16 @@ func approveTokenOf(j *journal.Journal, past *journal.Past) string {
 }
 
 // ApprovalName identifies exactly one call: changing one byte gives another name. undo is the call that would undo it, and flows why flow
-// rules ask: who approves the call has seen both.
+// rules ask: who approves the call has seen both. The name begins with what equal calls of all runs share, compared as a resume compares
+// them (journal.CallOf).
 func (l *Ledger) ApprovalName(c *journal.Call, undo []byte, flows []string) string {
+	call := l.Journal.MAC([]byte("approval of"), []byte(c.Function), canonical(c.Args))
 	texts := [][]byte{[]byte("approval"), []byte(c.Function), c.Args, undo, []byte(strconv.Itoa(c.Ordinal()))}
 	for _, flow := range flows {
 		texts = append(texts, []byte(flow))
 	}
 	mac := l.Journal.MAC(texts...)
-	return base64.RawURLEncoding.EncodeToString(mac)
+	return base64.RawURLEncoding.EncodeToString(call) + "." + base64.RawURLEncoding.EncodeToString(mac)
 }
 
 // Names returns the names of calls.
@@ -53,19 +56,27 @@ func Names(calls []facts.WaitingCall) []string {
 }
 
 // Wait records that the run waits for the approval of these calls.
-func (l *Ledger) Wait(calls []facts.WaitingCall) {
+func (l *Ledger) Wait(ctx context.Context, calls []facts.WaitingCall) {
 	l.Waiting = calls
-	l.Record.Append(journal.Event{Kind: journal.Waits, Approvals: Names(calls), Args: facts.CallsJSON(calls)})
+	l.appendWaits(ctx, calls)
 }
 
-// Settle records that the user of the run's caller has approved or denied these calls.
-func (l *Ledger) Settle(calls []facts.WaitingCall, yes bool) {
-	kind := journal.Approved
-	if !yes {
-		kind = journal.Denied
-		l.Record.Append(journal.Event{Kind: journal.Waits, Approvals: Names(calls), Args: facts.CallsJSON(calls)}) // see denied
+func (l *Ledger) appendWaits(ctx context.Context, calls []facts.WaitingCall) {
+	l.Record.Append(journal.Event{Kind: journal.Waits, Scope: l.client(ctx), Approvals: Names(calls), Args: facts.CallsJSON(calls)})
+}
+
+// Approve records that the user of the run's caller has approved these calls.
+func (l *Ledger) Approve(calls []facts.WaitingCall) {
+	l.Record.Decide(journal.Approved, Names(calls), "", "")
+}
+
+// Deny records that the user of the run's caller has denied these calls, or has left the question about them without a word (dismissed).
+func (l *Ledger) Deny(ctx context.Context, calls []facts.WaitingCall, dismissed bool) {
+	l.appendWaits(ctx, calls) // see decided
+	l.Record.Decide(journal.Denied, Names(calls), "", "")
+	if !dismissed {
+		_ = l.Record.Remember(l.person(ctx), journal.Denied, Names(calls), "", "") // a journal that fails ends the run
 	}
-	l.Record.Decide(kind, Names(calls), "", "")
 }
 
 // NeedsPerson reports whether only a person can approve the calls that wait: the configuration says so, or a flow rule asks about one.

@@ -136,7 +136,7 @@ func Decide(ctx context.Context, j *journal.Journal, run string, d *Ruling) (wai
 		j.Release(past)
 		return nil, err
 	}
-	return d.record(j, past, parts)
+	return d.record(j, past, parts, true)
 }
 
 const nothingDecided = "nothing was decided"
@@ -151,6 +151,9 @@ func (l *Ledger) DecideOwn(ctx context.Context, run, token string, d *Ruling) (w
 	switch past.Row.Status {
 	case journal.Waiting:
 		f = l.checkApprove(past, token)
+		if approves := len(d.Approve) > 0 || d.Rest == journal.Approved; f == nil && approves {
+			f = l.checkDenied(ctx, past, past.Waiting.Approvals)
+		}
 	case journal.MayContinue:
 		f = approvedFault(past)
 	default: // what was denied, only an operator can approve
@@ -171,7 +174,7 @@ func (l *Ledger) recordOwn(ctx context.Context, past *journal.Past, d *Ruling) (
 		return nil, codedFault(err)
 	}
 	l.leased = nil
-	waiting, err = d.record(l.Journal, past, parts)
+	waiting, err = d.record(l.Journal, past, parts, false)
 	if err != nil {
 		return nil, Fault(err, nothingDecided)
 	}
@@ -186,9 +189,14 @@ func codedFault(err error) *fault.Error {
 	return Fault(err, nothingDecided)
 }
 
-// record records a ruling that was applied to a run whose lease is held.
-func (d *Ruling) record(j *journal.Journal, past *journal.Past, parts [3]part) (waiting []gjson.Result, err error) {
+// record records a ruling that was applied to a run whose lease is held. byOperator: its caller cannot make it.
+func (d *Ruling) record(j *journal.Journal, past *journal.Past, parts [3]part, byOperator bool) (waiting []gjson.Result, err error) {
+	person, client := personOf(j, past), clientOf(past)
 	r, was := j.Resume(past, nil), past.Row
+	if err := d.remember(r, person, &parts, byOperator); err != nil {
+		j.Release(past)
+		return nil, err
+	}
 	for _, part := range parts[:2] {
 		reason := d.Reason
 		if part.kind == journal.Approved && len(parts[1].names) > 0 { // it says why the others were denied
@@ -201,7 +209,7 @@ func (d *Ruling) record(j *journal.Journal, past *journal.Past, parts [3]part) (
 	left := parts[2]
 	switch {
 	case len(left.names) > 0:
-		r.Append(journal.Event{Kind: journal.Waits, Approvals: left.names, Args: arrayOf(left.calls)})
+		r.Append(journal.Event{Kind: journal.Waits, Scope: client, Approvals: left.names, Args: arrayOf(left.calls)})
 		return left.calls, r.EndUnfinished(journal.Waiting, fault.ApprovalRequired, fmt.Sprintf("%d calls wait for approval", len(left.names)))
 	case past.IsApproved():
 		return nil, r.EndUnfinished(journal.MayContinue, "", "")

@@ -46,6 +46,12 @@ func (l *Ledger) Merge(ctx context.Context, root gjson.Result, dry, setsInput bo
 		}
 		return root, f.Under("/key")
 	}
+	if l.Resumption.Approve != "" && past.Waiting != nil {
+		if f := l.checkDenied(ctx, past, past.Waiting.Approvals); f != nil {
+			l.Release()
+			return root, f
+		}
+	}
 	if f := l.checkAgain(past, sent, setsInput); f != nil {
 		l.Release()
 		return root, f.Under("/key")

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -56,21 +57,32 @@ func (r *Run) awaitApproval(ctx context.Context, p *plan.Step, scope *refs.Scope
 	case r.approvals.stopped.Load():
 		return approvalRequired(r.ledger, p)
 	}
-	calls := r.collectWaiting(ctx, p, s.call, undo, name)
+	calls, f := r.ledger.Refuse(ctx, r.collectWaiting(ctx, p, s.call, undo, name))
+	if f != nil {
+		return f.Under(p.At)
+	}
+	if denial := r.ledger.Record.Denial(name); denial != nil {
+		return ledger.DeniedFault(p.Name(), denial).Under(p.At)
+	}
+	return r.ask(ctx, p, s.call, name, calls)
+}
+
+// ask asks about calls, of which call is one.
+func (r *Run) ask(ctx context.Context, p *plan.Step, call *journal.Call, name string, calls []facts.WaitingCall) *fault.Error {
 	if r.o.Ask == nil {
-		return r.stopForApproval(p, calls)
+		return r.stopForApproval(ctx, p, calls)
 	}
 	approved, err := r.o.Ask(r.ends.parent, calls)
-	switch {
-	case err != nil:
-		return r.stopForApproval(p, calls)
-	case !approved:
-		r.ledger.Settle(calls, false)
+	switch dismissed := errors.Is(err, facts.ErrDismissed); {
+	case dismissed, err == nil && !approved:
+		r.ledger.Deny(ctx, calls, dismissed)
 		r.approvals.stopped.Store(true)
 		return deniedFault(p)
+	case err != nil:
+		return r.stopForApproval(ctx, p, calls)
 	}
-	r.ledger.Settle(calls, true)
-	s.call.Approval = name
+	r.ledger.Approve(calls)
+	call.Approval = name
 	return nil
 }
 
@@ -117,9 +129,9 @@ func (r *Run) collectWaiting(ctx context.Context, p *plan.Step, c *journal.Call,
 }
 
 // stopForApproval stops the run before the calls.
-func (r *Run) stopForApproval(p *plan.Step, calls []facts.WaitingCall) *fault.Error {
+func (r *Run) stopForApproval(ctx context.Context, p *plan.Step, calls []facts.WaitingCall) *fault.Error {
 	r.approvals.stopped.Store(true)
-	r.ledger.Wait(calls)
+	r.ledger.Wait(ctx, calls)
 	return approvalRequired(r.ledger, p)
 }
 

@@ -150,7 +150,11 @@ func (s *request) execute(ctx context.Context, p *plan.Plan) *run.Run {
 
 // runOptions says with what the run of the request works.
 func (s *request) runOptions() *run.Options {
-	o := &run.Options{Ledger: &s.ledger, Functions: s.view, Caller: s.caller, State: s.state, Memory: &s.memory,
+	functions := s.view
+	if functions != nil && functions.Beneath() != nil { // a signed chain was compiled with them
+		functions = functions.Beneath()
+	}
+	o := &run.Options{Ledger: &s.ledger, Functions: functions, Caller: s.caller, State: s.state, Memory: &s.memory,
 		MaxConcurrency: s.o.MaxConcurrency, MaxElements: s.o.MaxElements, MaxResultBytes: s.o.MaxResultBytes,
 		MaxChainBytes: s.o.MaxChainBytes, StepTimeout: s.o.StepTimeout,
 		Laddered: s.o.Rung != nil, KeepArgs: s.form.Trace == "full", Suspend: s.longestWait(), Results: s.form.Results, Ask: s.askApproval}

@@ -44,6 +44,12 @@ func (s *request) decode(ctx context.Context, text []byte) (*plan.Request, *deco
 	case !e.Chain.Exists():
 		return nil, &e.Faults
 	}
+	if s.plansOnly && s.decision == nil {
+		if f := plan.CheckPlanCall(e.Chain); f != nil {
+			e.Faults.Add(f)
+			return nil, &e.Faults
+		}
+	}
 	if s.decision == nil {
 		var f *fault.Error
 		dry := s.override.DryRun || s.override.Check

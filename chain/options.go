@@ -138,6 +138,7 @@ type Caller struct {
 	Parent    string           // id of the run that this one is a part of; "": none
 	Run       string           // id of the request in logs, shown as `request` by a failure with trace full; "": none
 	Functions steps.Provider   // the caller's view; nil: the engine's functions
+	PlansOnly bool             // its requests may only call one signed chain each, or continue such a run (steps.Rights.Plans)
 	Progress  func(Progress)   // called at a step's start, progress and end, one call at a time; nil: not wanted
 	Log       func(LogMessage) // called with what functions log while they run, like Progress one call at a time; nil: not wanted
 	Override  Override
@@ -147,8 +148,8 @@ type Caller struct {
 	// MaxTotalTokens limits every answer except that of a fetch. It can only lower the server's budget, and is raised
 	// to budget.MinTokensFor. 0: the server's.
 	MaxTotalTokens int
-	// Approve asks a person whether calls that need approval may be made. An error means that no person can be asked now. nil: no person
-	// can be asked.
+	// Approve asks a person whether calls that need approval may be made. An error means that no person can be asked now, or that the
+	// question was dismissed (ErrDismissed). nil: no person can be asked.
 	Approve func(ctx context.Context, calls []ApprovalCall) (yes bool, err error)
 	// Decision resumes the run that an earlier answer had a Question about; nil: the request begins a run, or names the one to resume.
 	// With a Decision, Approve is not called.

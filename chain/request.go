@@ -27,6 +27,7 @@ type request struct {
 	chainName string          // the name of the chain, if the request has none
 	parent    string          // the run that this one is a part of; "": none
 	override  Override
+	plansOnly bool // see Caller.PlansOnly
 	progress  func(Progress)
 	log       func(LogMessage)
 	suspend   time.Duration // see Caller.Suspend
@@ -63,7 +64,8 @@ func (e *Engine) newRequest(c *Caller) *request {
 		c = &Caller{}
 	}
 	s := &request{o: &e.o, caller: c.ID, line: c.Line, chainName: c.Chain, parent: c.Parent, override: c.Override, progress: c.Progress,
-		log: c.Log, decision: c.Decision, rights: c.Rights, detach: c.Detach, suspend: c.Suspend, allBlocks: c.AllBlocks, labels: c.Labels,
+		plansOnly: c.PlansOnly, log: c.Log, decision: c.Decision, rights: c.Rights, detach: c.Detach, suspend: c.Suspend, allBlocks: c.AllBlocks,
+		labels: c.Labels,
 		ledger: ledger.Ledger{Journal: e.o.Journal, Scope: e.o.Scope, Caller: c.ID, Operator: c.Override.Operator, IfHalted: c.IfHalted,
 			ByPerson: e.o.ApproveByPerson, Console: e.o.Console, Spelling: plan.Canonical},
 		form: answer.Form{Counter: e.o.Counter, Caller: c.ID, ProbeAbove: e.o.ProbeAbove, LeanAbove: e.o.LeanAbove, Label: c.Label,

@@ -135,8 +135,9 @@ var advices = map[Code]advice{
 	},
 	Denied: {
 		[]string{"The host is not in `http.allow`, or is a private address.", "The path is outside `fs.root`.",
-			"A person refused to approve the call: each resume is denied it, until a person approves it with `onecall approve RUN`.",
-			"The tool only reads, and the chain writes."},
+			"A person refused to approve the call: each resume is denied it, and for `approvals.remember` so is the same call in other runs, until " +
+				"a person approves it with `onecall approve RUN`.",
+			"The tool only reads, and the chain writes.", "The token may only call signed plans, and the request says more than such a call."},
 		"The call that the message is about was not sent. What a person denied, a person can approve: `onecall approve RUN`. Where the " +
 			"message names a key of the configuration, allow it there, if it should be allowed.",
 	},

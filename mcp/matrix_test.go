@@ -58,6 +58,7 @@ func rightsOfMatrix() map[string]steps.Caller {
 		"read_write of few": matrixCaller("f", steps.TierReadWrite, "*.open "+mixedSource+".renamed.*"),
 		"chains of some":    matrixCaller("h", steps.TierReadWrite, mixedSource+".part.* chain.*"),
 		"nothing":           matrixCaller("g", steps.TierAdmin, "nothing.*"),
+		"plans":             {ID: "p", Rights: steps.Rights{Plans: true}},
 	}
 }
 

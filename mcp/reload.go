@@ -113,7 +113,7 @@ func (f *toolset) snapshotOf(g *generation) *viewSnapshot {
 	f.snapshotMu.Lock()
 	defer f.snapshotMu.Unlock()
 	if f.snapshot == nil || f.snapshot.generation != g {
-		view := steps.NewView(g.Catalog, f.rights.Allows)
+		view := f.rights.View(g.Catalog)
 		if f.snapshot != nil && g != f.server.now.Load() {
 			return &viewSnapshot{g, view, view.WithoutCauses()} // the call began before a reload, so this view is not kept
 		}

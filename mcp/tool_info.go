@@ -97,6 +97,9 @@ func (c *call) info() *sdk.CallToolResult {
 	if !f.Lite {
 		shown.Session = c.sessionUsage()
 		shown.Surface, shown.Caller, shown.Tier = c.toolset.surface.String(), c.caller.ID, c.toolset.rights.Tier.String()
+		if c.toolset.rights.Plans {
+			shown.Tier = "plans"
+		}
 		shown.Functions = c.view.Registry().Len()
 		shown.Sources = c.sources()
 		shown.Limits = c.callerLimits()

@@ -16,6 +16,8 @@ type Rights struct {
 	// Functions holds patterns of function names (see package pattern), separated by blanks; Patterns builds it. They match
 	// the names that onecall shows, after renaming, or the functions' paths. "": all functions of the tier.
 	Functions string
+	// Plans: the caller may use signed chains (SavedChain.Signed), whatever these call, and nothing else. It takes the place of Tier.
+	Plans bool
 }
 
 // Caller is the sender of a request.
@@ -36,10 +38,14 @@ type Caller struct {
 // 3.1: insufficient_scope, HTTP 403).
 var ErrScope = errors.New("insufficient_scope")
 
-// Allows reports whether a caller with these rights may use a function: its tier is not above the caller's, and a pattern matches
-// its name. For the sample "SOURCE.\x00" (View.SampleSpec) it reports whether a pattern could match a function of that source.
+// Allows reports whether a caller with these rights may use a function: its tier is not above the caller's, or it is a signed chain and the
+// caller may use those, and a pattern matches its name. For the sample "SOURCE.\x00" (View.SampleSpec) it reports whether a pattern could
+// match a function of that source.
 func (r Rights) Allows(spec *Spec) bool {
-	if spec.MinimumTier() > max(r.Tier, TierRead) {
+	switch {
+	case r.Plans && (spec.Saved == nil || spec.Saved.Signed == ""):
+		return false
+	case !r.Plans && spec.MinimumTier() > max(r.Tier, TierRead):
 		return false
 	}
 	if r.Functions == "" {

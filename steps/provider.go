@@ -111,6 +111,9 @@ func Pending(p Provider, name string) bool {
 	if _, ok := p.(sourceLister); !ok {
 		return p.Starting() != nil
 	}
+	if v, ok := p.(*View); ok && v.plans { // a signed chain appears with the functions that it calls
+		return v.Starting() != nil
+	}
 	all, candidates := sourcesOf(p, name)
 	if len(candidates) > 0 && candidates[0].Name != ChainSource { // saved chains appear with the functions that they call
 		all = candidates

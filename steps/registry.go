@@ -39,6 +39,7 @@ type Registry struct {
 	entries []*Entry // the functions by position in index.names; nil: not in this view
 	length  int
 	broken  []*linkResult // saved chains that are left out
+	beneath *Registry     // see Beneath
 	options RegistryOptions
 }
 

@@ -23,6 +23,7 @@ type SavedChain struct {
 	Undoes []string        // the functions that its steps' undo calls
 	Tool   bool            // MCP clients see it as a tool on every surface
 	Prompt bool            // MCP clients see it as a prompt
+	Signed string          // the id of the accepted key that has signed it, with all chains that it calls; "": none
 
 	calls []string // canonical names of all functions that it may call; set by LinkChains
 }

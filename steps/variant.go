@@ -8,7 +8,9 @@ import (
 // Variant returns the view of a caller for whom some sources offer other functions. functions holds, by source, the functions of
 // the caller's own sessions; it must not be changed. If they equal the catalog's, the variant has the registries of v.
 func (v *View) Variant(functions map[string][]Function) *View {
-	return &View{catalog: v.catalog, keep: v.keep, hideCauses: v.hideCauses, base: v, functions: functions, cache: &viewCache{}}
+	variant := *v
+	variant.base, variant.functions, variant.cache = v, functions, &viewCache{}
+	return &variant
 }
 
 // build computes the view of the catalog's registry. names are those of viewCache; nil: all sources offer the catalog's functions. The
@@ -27,6 +29,9 @@ func (v *View) build(all *Registry) (view *Registry, names map[string]map[string
 // narrow returns the functions that the caller may use. Those of chains only (Spec.ChainOnly) are left out if they are all that it may use
 // of their source, unless its rights name them: it must not learn that there is more.
 func (v *View) narrow(all *Registry) *Registry {
+	if v.plans {
+		return all.signedView(v.keep)
+	}
 	view := all.View(v.keep)
 	hides, shows := map[string]bool{}, map[string]bool{} // the sources of other functions that the caller may not use, and may use
 	for i, e := range all.entries {

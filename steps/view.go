@@ -11,6 +11,7 @@ import (
 type View struct {
 	catalog    *Catalog
 	keep       func(*Spec) bool
+	plans      bool       // it has signed chains only, which call other functions than the view has; see Rights.Plans
 	hideCauses bool       // do not report why sources are unavailable
 	cache      *viewCache // shared with the views that WithoutCauses returns
 
@@ -50,10 +51,10 @@ func (v *View) Registry() *Registry {
 	return v.cache.view
 }
 
-// Starting implements Provider. It ignores sources that are hidden from the caller.
+// Starting implements Provider. It ignores sources that are hidden from the caller, unless signed chains may call them.
 func (v *View) Starting() <-chan struct{} {
 	starting := v.catalog.Starting()
-	if starting == nil || !slices.ContainsFunc(v.Sources(), func(s SourceInfo) bool { return s.State == StateStarting }) {
+	if starting == nil || !v.plans && !slices.ContainsFunc(v.Sources(), func(s SourceInfo) bool { return s.State == StateStarting }) {
 		return nil
 	}
 	return starting

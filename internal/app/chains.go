@@ -65,6 +65,7 @@ func (o *sourceOpener) openChains() {
 		s.files[name] = file.Path
 		s.functions = append(s.functions, *fn)
 	}
+	o.verifyPlans(s)
 	o.chains = s
 	o.add(steps.ChainSource, "", s, nil)
 }
@@ -74,7 +75,15 @@ func (a *App) ReadChain(file chainfile.SavedFile) (*steps.Function, []*fault.Err
 	if f := chainfile.CheckName(file.Name); f != nil {
 		return nil, []*fault.Error{f}
 	}
-	c := a.config
+	return readChain(a.config, file)
+}
+
+// ChainReader returns a function that reads saved chains as ReadChain does, by a configuration that nothing was opened for.
+func ChainReader(c *config.File) func(chainfile.SavedFile) (*steps.Function, []*fault.Error) {
+	return func(file chainfile.SavedFile) (*steps.Function, []*fault.Error) { return readChain(c, file) }
+}
+
+func readChain(c *config.File, file chainfile.SavedFile) (*steps.Function, []*fault.Error) {
 	limit := int64(config.Or(c.Limits.MaxRequestBytes, chain.DefaultMaxRequestBytes))
 	text, faults := chainfile.ReadSaved(file.Path, limit)
 	var fn *steps.Function
@@ -204,7 +213,7 @@ func (a *App) watchChains() {
 	a.files.add(chainsPointer, folder)
 	list, _ := chainfile.List(folder)
 	for _, file := range list {
-		a.files.add(chainsPointer, file.Path)
+		a.files.add(chainsPointer, file.Path, SignatureFile(file.Path))
 	}
 }
 

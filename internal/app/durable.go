@@ -19,7 +19,7 @@ import (
 // context belongs to c's trace and ends when c's token expires. Call end when the work has ended.
 func (a *App) ActFor(ctx context.Context, caller *chain.Caller, c *durable.Caller) (_ context.Context, end func()) {
 	caller.ID, caller.Rights, caller.MaxTotalTokens = c.ID, c.Results, c.MaxTotalTokens
-	caller.Functions = steps.NewView(a.Catalog, c.Caller.Rights.Allows)
+	caller.Functions = c.Caller.Rights.View(a.Catalog)
 	ctx = telemetry.WithCall(ctx, "", c.TraceParent, c.TraceState)
 	if c.Expires.IsZero() {
 		return ctx, func() {}

@@ -89,8 +89,8 @@ func tokenTable(c *config.Access) []auth.Token {
 		t := &c.Tokens[i]
 		functions, _ := steps.Patterns(t.Functions)
 		list = append(list, auth.Token{Name: config.Or(t.Name, ""), SHA256: config.Or(t.SHA256, ""),
-			Rights: steps.Rights{Tier: config.TierOf(t.Tier, steps.TierRead), Functions: functions}, Decides: t.Console != nil,
-			DecidesFor: t.Approves})
+			Rights:  steps.Rights{Tier: config.TierOf(t.Tier, steps.TierRead), Functions: functions, Plans: config.Or(t.Plans, false)},
+			Decides: t.Console != nil, DecidesFor: t.Approves})
 	}
 	return list
 }

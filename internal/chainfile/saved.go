@@ -18,6 +18,9 @@ import (
 // Suffixes end the names of files with a saved chain. New files get the first one.
 var Suffixes = []string{".chain.json", ".chain.jsonc", ".chain.yaml", ".chain.yml"}
 
+// SignatureSuffix ends the name of the file of a saved chain's signature.
+const SignatureSuffix = ".chain.sig"
+
 // Text is a chain as JSON, read from a file.
 type Text struct {
 	JSON       []byte

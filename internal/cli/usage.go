@@ -33,6 +33,8 @@ var examples = map[string]string{
 	"graph":   "onecall graph release.chain.json --out release.svg\nonecall graph --last --format mermaid",
 	"new":     "onecall new release",
 	"save":    "onecall save run_… release --param 0.tag=tag",
+	"sign":    "onecall sign refund --key plans.key",
+	"verify":  "onecall verify refund",
 	"init":    "onecall init --dry-run",
 	"doctor":  "onecall doctor\nonecall doctor --config ~/.config/onecall/onecall.yaml",
 	"hook":    "onecall hook --config ~/.config/onecall/onecall.yaml < call.json",
@@ -49,7 +51,7 @@ var groups = []struct {
 }{
 	{"Run", []string{"run", "call", "check", "fetch", "tools", "bench"}},
 	{"Look back", []string{"runs", "resume", "approve", "undo", "diff", "graph", "stats", "console"}},
-	{"Saved chains", []string{"list", "new", "save"}},
+	{"Saved chains", []string{"list", "new", "save", "sign", "verify"}},
 	{"Set up", []string{"init", "doctor", "auth", "schema", "hook", "version"}},
 	{"Serve", []string{"serve", "worker"}},
 }

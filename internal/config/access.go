@@ -21,6 +21,9 @@ type Access struct {
 	HTTP *string `yaml:"http" validate:"oneof=read read_write admin" default:"read"`
 	// The bearer tokens of clients over HTTP. onecall auth token makes one.
 	Tokens []Bearer `yaml:"tokens"`
+	// The public keys (Ed25519) of those who sign plans: PEM, or only its base64, as onecall sign shows it. Callers with plans: true may call
+	// the saved chains that one of them has signed.
+	Plans []string `yaml:"plans"`
 	// Tokens of an OAuth 2.0 authorization server: onecall is a resource server that checks them by itself (RFC 9068).
 	JWT *JWT `yaml:"jwt"`
 	// The URL at which clients reach the server, such as https://tools.example.com/mcp. Its host is accepted, and clients are told to request
@@ -40,6 +43,8 @@ type Bearer struct {
 	// The SHA-256 of the token's text, in hex or as ${VAR}.
 	SHA256 *string `yaml:"sha256" expand:"text" secret:"yes" needed:"yes"`
 	Tier   *string `yaml:"tier" validate:"oneof=read read_write admin" default:"read"`
+	// In place of a tier: the caller may call the saved chains that a key of plans has signed, with all that they call, and nothing else.
+	Plans *bool `yaml:"plans" default:"false"`
 	// The functions that the caller may use: names, or patterns with *. Default: all functions of its tier.
 	Functions []string `yaml:"functions"`
 	// approve: the caller may approve, deny, resume and undo the runs that it sees in the console of serve --console. Without it the caller
@@ -86,6 +91,7 @@ func (d *decoder) checkAccess(c *Access) {
 	for i := range c.Tokens {
 		token, at := &c.Tokens[i], fault.Index("/access/tokens", i)
 		d.requireKeys(at, token)
+		d.checkPlansOf(at, token, c)
 		d.checkPatterns(at+"/functions", token.Functions)
 		if len(token.Approves) > 0 && token.Console == nil {
 			d.faultAt(at+"/approves", fault.BadRequest, "it needs console: approve at the same token")
@@ -99,8 +105,26 @@ func (d *decoder) checkAccess(c *Access) {
 			}
 		}
 	}
+	d.checkEmpty("/access/plans", "the list is empty: leave it out, or name the public keys of those who sign plans", len(c.Plans) > 0)
 	if c.HTTP != nil && c.ByToken() {
 		d.warnAt("/access/http", "it is not used: with tokens or jwt, HTTP clients need a token")
+	}
+}
+
+// checkPlansOf checks the settings of a token that may only call signed plans.
+func (d *decoder) checkPlansOf(at string, token *Bearer, c *Access) {
+	if !Or(token.Plans, false) {
+		return
+	}
+	if token.Tier != nil {
+		d.faultAt(at+"/tier", fault.BadRequest, "plans: true stands in place of a tier: leave out one of the two")
+	}
+	if token.Console != nil {
+		d.faultAt(at+"/console", fault.BadRequest, "with plans: true the caller only calls signed plans, and decides about nothing: leave it out")
+	}
+	if len(c.Plans) == 0 {
+		d.faultAt(at+"/plans", fault.BadRequest, "without access.plans, the public keys of those who sign, there is no plan to call: "+
+			"onecall sign shows the entry of a key")
 	}
 }
 

@@ -101,7 +101,7 @@ func (v *viewCache) of(catalog *steps.Catalog, rights steps.Rights) *steps.View 
 		v.catalog, v.list = catalog, map[steps.Rights]*steps.View{}
 	}
 	if v.list[rights] == nil {
-		v.list[rights] = steps.NewView(catalog, rights.Allows)
+		v.list[rights] = rights.View(catalog)
 	}
 	return v.list[rights]
 }

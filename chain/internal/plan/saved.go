@@ -82,11 +82,14 @@ func (c *compiler) compileSaved(l *level, s *StepRequest, p *Step, entry *steps.
 		inner := newCompiler(c.compilation, r, faults)
 		inner.saved = append(slices.Clone(c.saved), spec.Name)
 		// What the saved chain adds to the signatures and warnings is dropped again; its steps count.
-		signatures, warnings := c.Signatures, len(c.Warnings)
+		signatures, warnings, view := c.Signatures, len(c.Warnings), c.view
 		c.Signatures = nil
+		if beneath := view.Beneath(); beneath != nil {
+			c.view = beneath
+		}
 		p.Inline = inner.compileLevel(&level{at: p.At + "/chain", steps: r.Steps, state: l.state,
 			fills: func(key string) bool { return slices.Contains(entry.Properties(), key) }}, r.Return)
-		c.Signatures, c.Warnings = signatures, c.Warnings[:warnings]
+		c.Signatures, c.Warnings, c.view = signatures, c.Warnings[:warnings], view
 	}
 	if len(faults.List) > 0 {
 		first := faults.List[0]

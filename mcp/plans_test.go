@@ -1,0 +1,76 @@
+package mcp_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// TestPlanCaller: on each surface, a caller of plans sees and calls the signed chains by each tool, and learns nothing of what they call, or
+// of any other function or chain.
+func TestPlanCaller(t *testing.T) {
+	t.Parallel()
+	a := steps.Caller{ID: "token:bot", Rights: steps.Rights{Plans: true}}
+	for i, surface := range surfaces {
+		t.Run(surface, func(t *testing.T) {
+			t.Parallel()
+			called := adminFunction(markedFunctions())
+			w := serveWorld(t, a, func(spec *steps.Spec) bool { return spec.Saved == nil }, func(o *mcp.Options) {
+				plan := fmt.Sprintf(`{"tool":true,"params":{"size":{"type":"integer","maximum":2}},"steps":[{"fn":%q,"args":{%q:"plain","count":"$input.size"}}],"return":{"size":"$input.size"}}`,
+					called.Spec.Name, called.mark(inArgument))
+				var list savedSource
+				for name, signed := range map[string]string{"order": "key", "draft": ""} {
+					fn, faults := chain.Saved(name, []byte(plan), &chain.Options{})
+					if len(faults) > 0 {
+						t.Fatal(faults)
+					}
+					fn.Saved.Signed = signed
+					list = append(list, *fn)
+				}
+				if err := o.Catalog.Add(steps.ChainSource, list); err != nil {
+					t.Fatal(err)
+				}
+			})
+			c, _ := newRawClient(t, w.url, surface, []string{statefulVersion, statelessVersion}[i%2])
+			words := hiddenWords(a, w.all)
+			want := func(what, got, part string) {
+				t.Helper()
+				if !strings.Contains(got, part) {
+					t.Errorf("%s: %s, want %s", what, got, part)
+				}
+				for _, word := range words {
+					if strings.Contains(strings.ToLower(got), word) {
+						t.Errorf("%s shows the hidden word %s: %s", what, word, got)
+					}
+				}
+				if strings.Contains(got, "draft") {
+					t.Errorf("%s shows a chain that nobody signed: %s", what, got)
+				}
+			}
+			want("the list of tools", c.message(t, "tools/list", "{}"), `"name":"chain"`)
+			want("search", c.call(t, "search", `{"query":"order"}`), "chain.order")
+			want("info", c.call(t, "info", `{}`), `\"tier\":\"plans\"`)
+			want("a call", c.call(t, "chain", `{"steps":[{"fn":"chain.order","args":{"size":1}}]}`), `\"size\":1`)
+			want("a short call", c.call(t, "chain", `{"steps":"[{\"order\":{\"size\":2}}]","trace":"full"}`), `\"size\":2`)
+			want("a plan", c.call(t, "chain", `{"steps":[{"fn":"chain.order","args":{"size":1}}],"dryRun":true}`), "denied")
+			want("too much", c.call(t, "chain", `{"steps":[{"fn":"chain.order","args":{"size":3}}]}`), "bad_arguments")
+			want("a chain", c.call(t, "chain", `{"steps":[{"fn":"chain.order","args":{"size":1}},{"expr":"1"}]}`), "denied")
+			want("state", c.call(t, "chain", `{"steps":[{"fn":"chain.order","args":{"size":"$state.size"}}]}`), "denied")
+			want("its tool", c.call(t, "order", `{"size":1}`), `\"size\":1`)
+			want("another tool", c.call(t, "draf", `{"size":1}`), "rror")
+			var calls int64
+			for _, m := range w.all {
+				if calls += m.calls.Load(); m.calls.Load() > 0 && m.Spec.Name != called.Spec.Name {
+					t.Errorf("%s was called", m.Spec.Name)
+				}
+			}
+			if calls != 3 {
+				t.Errorf("%d calls, want those of the plans", calls)
+			}
+		})
+	}
+}

@@ -69,8 +69,8 @@ func (c *canonical) array(dst []byte, depth int) (_ []byte, err error) {
 
 func (c *canonical) object(dst []byte, depth int) (_ []byte, err error) {
 	type member struct{ start, keyEnd, end int }
-	var members []member
-	start := len(dst)
+	var few [8]member // most objects have no more
+	members, start := few[:0], len(dst)
 	for c.at++; c.in[c.at] != '}'; {
 		if c.in[c.at] == ',' {
 			c.at++

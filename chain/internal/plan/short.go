@@ -131,7 +131,9 @@ func (d *decoder) decodeUndo(v gjson.Result, at string) *undoRequest {
 }
 
 // Canonical returns a compact chain in which each step, and each undo, names its function by fn and args.
-func Canonical(compact []byte) []byte { return longForm.appendChain(nil, gjson.ParseBytes(compact)) }
+func Canonical(compact []byte) []byte {
+	return longForm.appendChain(make([]byte, 0, len(compact)+len(compact)/8), gjson.ParseBytes(compact))
+}
 
 // Shortened returns a compact chain of the form that Canonical gives, with the short form of each call that has one.
 func Shortened(compact []byte) []byte { return shortForm.appendChain(nil, gjson.ParseBytes(compact)) }

@@ -20,6 +20,9 @@ var unsigned = []string{"$schema", "description"}
 // a chain by the name of its function; nil: that function is no saved chain.
 func SignedForm(name string, saved func(name string) *steps.SavedChain) ([]byte, *fault.Error) {
 	f := &signedForm{saved: saved, added: map[string]bool{}}
+	if root := saved(name); root != nil {
+		f.w.B = make([]byte, 0, 2*len(root.Text)+100)
+	}
 	f.w.Open('{')
 	f.w.Text("plan", name)
 	f.w.OpenMember("chains", '{')

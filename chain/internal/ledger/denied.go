@@ -89,7 +89,7 @@ func (l *Ledger) checkDenied(ctx context.Context, past *journal.Past, names []st
 		if denial := remembered[journal.CallOf(name)]; denial != nil {
 			by, reason := denial.Decision()
 			return fault.New(fault.Denied, "%s: a person approves it %s", deniedText("a call that waits here was denied in another run", by,
-				timeOf(denial), reason), ByHand).Under("/approve")
+				timeOf(denial), reason), l.ByHand(past.Row.ID)).Under("/approve")
 		}
 	}
 	return nil

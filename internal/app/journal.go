@@ -17,8 +17,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// defaultRemember is how long a denial holds for later runs if the configuration does not say it.
-const defaultRemember = 10 * time.Minute
+// defaultDenial is how long a denial holds for later runs if the configuration does not say it.
+const defaultDenial = 10 * time.Minute
 
 // openJournal opens the journal of runs: a file in the user's state folder, a server, or memory. Apps with the same settings share one
 // journal. A replay, and a process whose runs are not to be recorded, keep theirs in memory. The result is nil without an error if the
@@ -32,7 +32,7 @@ func (a *App) openJournal(c *config.Config) (*journal.Journal, error) {
 		return nil, nil
 	}
 	keep := config.Or(c.Journal.Keep, journal.DefaultKeep)
-	values, remember := config.Or(c.Journal.Values, false), config.Or(c.Approvals.Remember, defaultRemember)
+	values, remember := config.Or(c.Journal.Values, false), config.Or(c.Approvals.Remember, defaultDenial)
 	id := fmt.Sprint("journal ", store, " ", keep, " ", values, " ", remember, " ", fingerprint([]string{config.Or(c.Journal.Key, "")}))
 	j, release, err := acquire(&a.process.pool, id, func() (*journal.Journal, error) {
 		o := &journal.Options{Keep: keep, Values: values, Remember: remember, Shared: anonymous, Warn: a.process.warnJournal,

@@ -90,7 +90,7 @@ func (db *database) removeExpired(ctx context.Context, at time.Time, after expir
 		return after, 0, err
 	}
 	for _, query := range []string{forgetFunctions + `WHERE r.n IN` + inList + `)`, `DELETE FROM onecall_segments WHERE run IN` + inList,
-		`DELETE FROM onecall_pieces WHERE run IN` + inList, `DELETE FROM onecall_runs WHERE n IN` + inList} {
+		`DELETE FROM onecall_runs WHERE n IN` + inList} { // and its pieces: see endPieces
 		if _, err := tx.ExecContext(ctx, db.SQL(query), string(list)); err != nil {
 			return after, 0, err
 		}

@@ -115,12 +115,14 @@ func (db *database) loadAtOnce(ctx context.Context, id string, lease int64, firs
 	return db.load(ctx, tx, id, lease, first)
 }
 
-// segmentsOf selects the segments of a run that follow a lease and first number, each followed by its pieces: its first may be in its row.
-const segmentsOf = `SELECT 1, 1, 0, first_events, first_results, first_kept FROM onecall_runs WHERE id = $1 AND first_events IS NOT NULL
+// segmentsOf selects the segments of a run that follow a lease and first number, each with the number of its pieces and followed by them:
+// its first may be in its row.
+const segmentsOf = `SELECT 1, 1, 0, 0, first_events, first_results, first_kept FROM onecall_runs WHERE id = $1 AND first_events IS NOT NULL
 	AND CAST($2 AS BIGINT) = 0
-	UNION ALL SELECT s.lease, s.first_n, 0, s.events, s.results, s.kept FROM onecall_segments s JOIN onecall_runs r ON r.n = s.run
-	WHERE r.id = $1 AND (s.lease, s.first_n) > ($2, $3)
-	UNION ALL SELECT p.lease, p.first_n, p.piece, NULL, p.results, NULL FROM onecall_pieces p JOIN onecall_runs r ON r.n = p.run
+	UNION ALL SELECT s.lease, s.first_n, 0, coalesce((SELECT max(p.piece) FROM onecall_pieces p
+		WHERE p.run = s.run AND p.lease = s.lease AND p.first_n = s.first_n), 0), s.events, s.results, s.kept
+	FROM onecall_segments s JOIN onecall_runs r ON r.n = s.run WHERE r.id = $1 AND (s.lease, s.first_n) > ($2, $3)
+	UNION ALL SELECT p.lease, p.first_n, p.piece, 0, NULL, p.results, NULL FROM onecall_pieces p JOIN onecall_runs r ON r.n = p.run
 	WHERE r.id = $1 AND (p.lease, p.first_n) > ($2, $3) ORDER BY 1, 2, 3`
 
 func (db *database) load(ctx context.Context, from queries, id string, lease int64, first int) (_ *journal.Record, holder string,
@@ -131,14 +133,22 @@ func (db *database) load(ctx context.Context, from queries, id string, lease int
 	}
 	return rec, holder, forEachRow(ctx, from, func(scan func(...any) error) error {
 		var s journal.Segment
-		var piece int
-		if err := scan(&s.Lease, &s.First, &piece, &s.Events, &s.Results, &s.Retained); err != nil {
+		var piece, pieces int
+		var results sql.RawBytes
+		if err := scan(&s.Lease, &s.First, &piece, &pieces, &s.Events, &results, &s.Retained); err != nil {
 			return err
 		}
 		if piece == 0 {
+			if results != nil {
+				s.Results = append(make([]byte, 0, len(results)+pieces*pieceBytes), results...)
+			}
 			rec.Segments = append(rec.Segments, s)
-		} else if n := len(rec.Segments); n > 0 { // a piece without its segment shows, as results that cannot be decrypted
-			rec.Segments[n-1].Results = append(rec.Segments[n-1].Results, s.Results...)
+			return nil
+		}
+		// An older version that drops the results of a segment leaves its pieces.
+		if n := len(rec.Segments); n > 0 && rec.Segments[n-1].Lease == s.Lease && rec.Segments[n-1].First == s.First &&
+			rec.Segments[n-1].Results != nil {
+			rec.Segments[n-1].Results = append(rec.Segments[n-1].Results, results...)
 		}
 		return nil
 	}, db.SQL(segmentsOf), validText(id), lease, first)

@@ -67,7 +67,11 @@ DROP TABLE onecall_filling;
 `, lastIndex, `
 CREATE TABLE onecall_pieces (run BIGINT NOT NULL, lease BIGINT NOT NULL, first_n BIGINT NOT NULL, piece BIGINT NOT NULL,
 	results BYTEA NOT NULL, PRIMARY KEY (run, lease, first_n, piece));
-`}
+`, endPieces}
+
+// endPieces has a run's row take its pieces with it. An older version that removes the row knows no pieces, and SQLite may give the number
+// of the run to another one. The statement of SQLite has a semicolon inside, so it takes the place of this one after migrations are split.
+const endPieces = `ALTER TABLE onecall_pieces ADD FOREIGN KEY (run) REFERENCES onecall_runs (n) ON DELETE CASCADE NOT VALID`
 
 // lastIndex is for newestRows. SQLite does without: it tells itself whether others have written.
 const lastIndex = `CREATE INDEX onecall_runs_last ON onecall_runs (last_at, n);`
@@ -80,7 +84,8 @@ var (
 	inSQLite = schemaIn(sqldb.Dialect{
 		CountTables: `SELECT count(*) FROM sqlite_schema WHERE name = $1`,
 		Lock:        `SELECT 1`, // every writing transaction is exclusive
-	}, "EACH(", "json_each(", "CLOCK", "CAST(unixepoch('subsec') * 1000000 AS INTEGER)", " FOR UPDATE SKIP LOCKED", "", " FOR UPDATE", "", lastIndex, "",
+	}, endPieces, `CREATE TRIGGER onecall_end_pieces AFTER DELETE ON onecall_runs BEGIN DELETE FROM onecall_pieces WHERE run = OLD.n; END`,
+		"EACH(", "json_each(", "CLOCK", "CAST(unixepoch('subsec') * 1000000 AS INTEGER)", " FOR UPDATE SKIP LOCKED", "", " FOR UPDATE", "", lastIndex, "",
 		"BIGSERIAL", "INTEGER", "BIGINT", "INTEGER", "BYTEA", "BLOB", "JSON", "TEXT", ` COLLATE "C"`, "", "TIMESTAMPTZ", "TEXT")
 )
 

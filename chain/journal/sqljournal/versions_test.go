@@ -19,7 +19,7 @@ func TestVersions(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	openSQLite(t, path).Close()
-	test := func(t *testing.T, db *sql.DB, open func() journal.Driver) {
+	test := func(t *testing.T, driver string, db *sql.DB, open func() journal.Driver) {
 		d := open()
 		mustWrite(t, d, typical("run_a", false))
 		d.Close()
@@ -42,7 +42,7 @@ func TestVersions(t *testing.T) {
 		}
 		eventually(t, func(ctx context.Context) error { _, err := d.Load(ctx, "run_a", 0, 0); return err })
 		d.Close()
-		for _, query := range append(asOfVersion7(), "DROP INDEX onecall_runs_parent", "DROP INDEX onecall_runs_parts",
+		for _, query := range append(asOfVersion7(driver), "DROP INDEX onecall_runs_parent", "DROP INDEX onecall_runs_parts",
 			"ALTER TABLE onecall_runs DROP COLUMN parent", "ALTER TABLE onecall_runs DROP COLUMN batch",
 			"ALTER TABLE onecall_runs DROP COLUMN first_events", "ALTER TABLE onecall_runs DROP COLUMN first_results",
 			"ALTER TABLE onecall_runs DROP COLUMN first_kept", "ALTER TABLE onecall_runs DROP COLUMN segments",
@@ -68,7 +68,7 @@ func TestVersions(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer db.Close()
-		test(t, db, func() journal.Driver { return openSQLite(t, path) })
+		test(t, "sqlite", db, func() journal.Driver { return openSQLite(t, path) })
 	})
 	t.Run("postgres", func(t *testing.T) {
 		url := shared.Start(t).Database(t)
@@ -77,7 +77,7 @@ func TestVersions(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer db.Close()
-		test(t, db, func() journal.Driver { return openPostgres(t, url) })
+		test(t, "pgx", db, func() journal.Driver { return openPostgres(t, url) })
 	})
 }
 
@@ -89,7 +89,7 @@ func makeOlder(t *testing.T, driver, where string, version int, columns ...strin
 		t.Fatal(err)
 	}
 	defer db.Close()
-	changes := append(asOfVersion7(), fmt.Sprint("UPDATE onecall_meta SET version = ", version))
+	changes := append(asOfVersion7(driver), fmt.Sprint("UPDATE onecall_meta SET version = ", version))
 	if version < 7 {
 		changes = append(changes, "DROP TABLE onecall_state", "DROP TABLE onecall_state_owners")
 	}
@@ -104,9 +104,11 @@ func makeOlder(t *testing.T, driver, where string, version int, columns ...strin
 }
 
 // asOfVersion7 returns the statements after which the tables are those of version 7, but for its number.
-func asOfVersion7() []string {
-	return []string{"DROP TABLE onecall_pieces", "DROP INDEX onecall_functions_caller", "DROP INDEX onecall_functions_failed", "DROP INDEX onecall_functions_both",
-		"DROP INDEX onecall_functions_unfilled", "ALTER TABLE onecall_functions DROP COLUMN caller", "ALTER TABLE onecall_functions DROP COLUMN failed",
+func asOfVersion7(driver string) []string {
+	end := map[string]string{"sqlite": "DROP TRIGGER onecall_end_pieces", "pgx": "SELECT 1"}[driver]
+	return []string{end, "DROP TABLE onecall_pieces", "DROP INDEX onecall_functions_caller", "DROP INDEX onecall_functions_failed",
+		"DROP INDEX onecall_functions_both", "DROP INDEX onecall_functions_unfilled", "ALTER TABLE onecall_functions DROP COLUMN caller",
+		"ALTER TABLE onecall_functions DROP COLUMN failed",
 		"ALTER TABLE onecall_runs DROP COLUMN undo_left", "DROP INDEX IF EXISTS onecall_runs_last"}
 }
 

@@ -210,8 +210,8 @@ func isWholeRun(w *journal.Write) bool {
 	return w.New && w.Release && w.Segment != nil && w.Segment.Lease == 1 && w.Segment.First == 1 && len(storedResults(w)) <= pieceBytes
 }
 
-// pieceBytes bounds the results in one row. What a segment has beyond that is in rows of its own, its pieces: SQLite holds a row that is
-// written twice, beside the arguments.
+// pieceBytes bounds the results in one row. What a segment has beyond that is in rows of its own, its pieces: SQLite keeps two copies of
+// the row that it writes, beside the arguments.
 const pieceBytes = 1 << 20
 
 // storedResults returns the results of a write's segment that are stored; nil: none, because the same write drops them.

@@ -89,11 +89,12 @@ func newToolsCommand(c *cli) *cobra.Command {
 				c.warnUnavailable(list.Sources)
 				list.Sources = nil
 			}
-			if labels {
+			switch {
+			case labels:
 				err = c.writeLabels(list)
-			} else if c.outTerminal && (len(list.Functions) == 0 || list.Functions[0].entry == nil) {
+			case c.outTerminal && (len(list.Functions) == 0 || list.Functions[0].entry == nil):
 				err = c.showTable(list)
-			} else {
+			default:
 				err = c.writeTools(list)
 			}
 			return errors.Join(err, down)

@@ -15,21 +15,32 @@ type Rights struct {
 	// Scope restricts the rights within the level; "": no restriction. Scopes cannot be compared, so each has its own results, and an
 	// owner without a scope may read those of all its scopes.
 	Scope string
+	// Credentials identify what the owner brought when it stored the result, and brings when it reads one: a result that was made with
+	// credentials is read only with the same ones. "": none.
+	Credentials string
 }
 
 // Cover reports whether an owner with these rights may read what it stored with others.
 func (r Rights) Cover(stored Rights) bool {
-	return stored.Level <= r.Level && (r.Scope == "" || stored.Scope == r.Scope)
+	return stored.Level <= r.Level && (r.Scope == "" || stored.Scope == r.Scope) &&
+		(stored.Credentials == "" || stored.Credentials == r.Credentials)
 }
 
 // Text returns the rights as a text, from which CoversText reads them.
-func (r Rights) Text() string { return strconv.Itoa(r.Level) + ":" + r.Scope }
+func (r Rights) Text() string {
+	text := strconv.Itoa(r.Level) + ":" + r.Scope
+	if r.Credentials != "" {
+		text += "\n" + r.Credentials
+	}
+	return text
+}
 
 // CoversText is Cover of the rights in a text.
 func (r Rights) CoversText(text string) bool {
+	text, credentials, _ := strings.Cut(text, "\n")
 	level, scope, _ := strings.Cut(text, ":")
 	n, err := strconv.Atoi(level)
-	return err == nil && r.Cover(Rights{Level: n, Scope: scope})
+	return err == nil && r.Cover(Rights{Level: n, Scope: scope, Credentials: credentials})
 }
 
 // WithRights returns the same Results for owners with these rights.
@@ -63,7 +74,17 @@ func (r Rights) storedOwner(owner string) string {
 	if r == (Rights{}) {
 		return ownerID(owner)
 	}
-	return ownerID(owner) + ":" + strconv.Itoa(r.Level) + ":" + r.scopeID()
+	stored := ownerID(owner) + ":" + strconv.Itoa(r.Level) + ":" + r.scopeID()
+	if r.Credentials != "" {
+		stored += "." + r.credentialsID()
+	}
+	return stored
+}
+
+// credentialsID returns the id of the credentials in the store.
+func (r Rights) credentialsID() string {
+	sum := sha256.Sum256([]byte("credentials of results:" + r.Credentials))
+	return hex.EncodeToString(sum[:8])
 }
 
 // scopeID returns the id of the scope in the store; "" for none.
@@ -83,12 +104,13 @@ func (r Rights) mayRead(stored, owner string) bool {
 	}
 	level, rest, _ := strings.Cut(rights, ":")
 	scope, _, _ := strings.Cut(rest, ":") // labels or a mark may follow (see withMarks)
-	n := 0                                // the level of an owner that was stored without rights
+	scope, credentials, _ := strings.Cut(scope, ".")
+	n := 0 // the level of an owner that was stored without rights
 	if level != "" {
 		var err error
 		if n, err = strconv.Atoi(level); err != nil {
 			return false
 		}
 	}
-	return n <= r.Level && (r.Scope == "" || scope == r.scopeID())
+	return n <= r.Level && (r.Scope == "" || scope == r.scopeID()) && (credentials == "" || credentials == r.credentialsID())
 }

@@ -107,6 +107,7 @@ func (s *request) plan(ctx context.Context, r *plan.Request, bytes int, faults *
 	if found.MaxTokens > 0 {
 		s.lowerTokens(found.MaxTokens)
 	}
+	s.checkCredentials(r, p, faults)
 	if len(faults.List) > 0 {
 		found.Warnings.DropMisleading(faults.List)
 	}

@@ -177,10 +177,11 @@ type Caller struct {
 // NewCaller returns the caller that a front end has identified. shared: callers without tokens have the same rights and share what is
 // stored, so that these do not bound what they may fetch.
 func NewCaller(c *steps.Caller, shared bool) *Caller {
-	if shared {
-		return &Caller{ID: c.ID}
+	rights := budget.Rights{Credentials: c.Credentials}
+	if !shared {
+		rights.Level, rights.Scope = int(c.Tier), c.Functions
 	}
-	return &Caller{ID: c.ID, Rights: budget.Rights{Level: int(c.Tier), Scope: c.Functions}}
+	return &Caller{ID: c.ID, Rights: rights}
 }
 
 // Override has the settings of a front end that override the request, such as flags of the command line.

@@ -31,7 +31,8 @@ func (s *request) beginRecord(p *plan.Plan, r *plan.Request) *fault.Error {
 		key = *r.Key
 	}
 	return s.ledger.Begin(&journal.Start{Key: key, Parent: s.parent, Chain: s.runName(p, r), Hash: func() string { return p.Hash(r) },
-		Text: s.effectiveText(p, r), State: s.state, Labels: s.literalLabels(), Steps: len(p.Steps), Functions: p.FunctionNames(),
+		Text: s.effectiveText(p, r), State: s.state, Labels: s.literalLabels(), Credentials: s.credentialsOf(p),
+		Steps: len(p.Steps), Functions: p.FunctionNames(),
 		Writes: effect != steps.Read || needsApproval || p.MayBeSuspended(s.longestWait()), Lookup: p.Undoes(), KeepResults: needsApproval})
 }
 

@@ -67,7 +67,7 @@ func (e *Engine) newRequest(c *Caller) *request {
 		plansOnly: c.PlansOnly, log: c.Log, decision: c.Decision, rights: c.Rights, detach: c.Detach, suspend: c.Suspend, allBlocks: c.AllBlocks,
 		labels: c.Labels,
 		ledger: ledger.Ledger{Journal: e.o.Journal, Scope: e.o.Scope, Caller: c.ID, Operator: c.Override.Operator, IfHalted: c.IfHalted,
-			ByPerson: e.o.ApproveByPerson, Console: e.o.Console, Spelling: plan.Canonical},
+			Credentials: c.Rights.Credentials, ByPerson: e.o.ApproveByPerson, Console: e.o.Console, Spelling: plan.Canonical},
 		form: answer.Form{Counter: e.o.Counter, Caller: c.ID, ProbeAbove: e.o.ProbeAbove, LeanAbove: e.o.LeanAbove, Label: c.Label,
 			RequestID: c.Run, Started: time.Now(), CallerWarnings: c.Warnings, MaxBlockBytes: c.MaxBlockBytes, Observed: e.o.Observer != nil}}
 	s.ledger.Rights = &s.rights

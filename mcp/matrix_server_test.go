@@ -49,7 +49,7 @@ func newWorld(t testing.TB, exists func(*steps.Spec) bool, wrap func(*steps.Regi
 		t.Fatal(faults)
 	}
 	catalog, err := steps.NewCatalog(&steps.CatalogOptions{
-		Settings: settingsOfMatrix(t, w.all),
+		Settings: settingsOfMatrix(t, w.all), Credentials: matrixCredentials{},
 		Wrap: func(r *steps.Registry) (*steps.Registry, error) {
 			wrapped, err := wrap(r)
 			if err != nil {
@@ -81,6 +81,9 @@ func newWorld(t testing.TB, exists func(*steps.Spec) bool, wrap func(*steps.Regi
 		if slices.ContainsFunc(samplesOf(name), exists) {
 			add(name, &brokenSource{whyBroken(name)})
 		}
+	}
+	if slices.ContainsFunc(samplesOf(personalSource), exists) {
+		add(personalSource, &personalMatrix{w.all, exists})
 	}
 	if saved := chainsOf(t, w.all, exists); len(saved) > 0 {
 		add(steps.ChainSource, saved)

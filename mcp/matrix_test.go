@@ -59,6 +59,7 @@ func rightsOfMatrix() map[string]steps.Caller {
 		"chains of some":    matrixCaller("h", steps.TierReadWrite, mixedSource+".part.* chain.*"),
 		"nothing":           matrixCaller("g", steps.TierAdmin, "nothing.*"),
 		"plans":             {ID: "p", Rights: steps.Rights{Plans: true}},
+		"own credential":    withCredential(matrixCaller("i", steps.TierReadWrite, ""), ownResource),
 	}
 }
 

@@ -103,6 +103,7 @@ var (
 	northSource, southSource, eastSource                = sourceWord(4), sourceWord(5), sourceWord(6)
 	brokenOpen, brokenClosed                            = sourceWord(8), sourceWord(9)
 	lockedResource                                      = sourceWord(10)
+	personalSource, ownResource, otherResource          = sourceWord(12), sourceWord(13), sourceWord(14)
 )
 
 // markedFunctions returns the functions of the whole world.
@@ -129,6 +130,9 @@ func markedFunctions() (all []*matrixFunction) {
 		m := newMarked(len(all), mixedSource+".part", false, kind)
 		m.oldName, m.Spec.Name = m.Spec.Name, mixedSource+".renamed."+m.mark(inOldName)
 		all = append(all, m)
+	}
+	for _, resource := range []string{ownResource, otherResource} { // of two callers, each with a credential of its own
+		add(personalSource+"."+resource, true, read, write)
 	}
 	return all
 }
@@ -252,6 +256,11 @@ func matrixCaller(id string, tier steps.Tier, patterns string) steps.Caller {
 
 // mayUse reports whether a caller may use a function. It does not use the code under test.
 func mayUse(a steps.Caller, spec *steps.Spec) bool {
+	for _, resource := range []string{ownResource, otherResource} {
+		if strings.HasPrefix(spec.Name, personalSource+"."+resource+".") && a.Credentials != personalSource+"="+resource {
+			return false
+		}
+	}
 	need := steps.TierReadWrite
 	if a.Plans { // no chain of the matrix is signed, and a plan is not a function
 		return false
@@ -300,7 +309,8 @@ func hiddenWords(a steps.Caller, all []*matrixFunction) (words []string) {
 			}
 		}
 	}
-	for _, source := range []string{brokenOpen, brokenClosed} {
+	words = slices.DeleteFunc(words, func(word string) bool { return word == personalSource }) // it may be there, and locked
+	for _, source := range []string{brokenOpen, brokenClosed, personalSource} {
 		if !slices.ContainsFunc(samplesOf(source), func(spec *steps.Spec) bool { return mayUse(a, spec) }) {
 			words = append(words, source)
 		}

@@ -143,9 +143,48 @@ func (s *Server) toolset(r steps.Rights, surface Surface) *toolset {
 		s.toolsets[key] = f
 	}
 	f.lastUsed = s.now.Load().number // set before dropToolsets can see the toolset as unused
+	if r.Credentials != "" {
+		f.usedAt = time.Now()
+	}
 	s.mu.Unlock()
+	if !ok && r.Credentials != "" {
+		s.dropPersonalToolset()
+	}
 	f.fillOnce.Do(f.refresh) // the first caller fills it
 	return f
+}
+
+// maxPersonalToolsets bounds the toolsets of callers with credentials of their own: each renewed token is another credential.
+const maxPersonalToolsets = 256
+
+// dropPersonalToolset drops, if there are too many toolsets of credentials, the one that was not used for the longest time, unless all are
+// in use.
+func (s *Server) dropPersonalToolset() {
+	seen := map[*toolset]bool{}
+	for _, n := range s.transport.Sessions() {
+		seen[n.HandlerState.(*session).toolset] = true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	count := 0
+	var oldest *toolset
+	for key, f := range s.toolsets {
+		if key.rights.Credentials == "" {
+			continue
+		}
+		count++
+		idle := !seen[f] && f.running.Load() == 0 && time.Since(f.usedAt) > time.Minute // a session may be on its way
+		if idle && (oldest == nil || f.usedAt.Before(oldest.usedAt)) {
+			oldest = f
+		}
+	}
+	if count <= maxPersonalToolsets || oldest == nil {
+		return
+	}
+	delete(s.toolsets, toolsetKey{oldest.rights, oldest.surface})
+	for _, v := range oldest.sharedViews() {
+		s.background.Go(v.close)
+	}
 }
 
 // handler implements transport.Handler.

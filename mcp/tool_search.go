@@ -170,6 +170,9 @@ func (c *call) index(view *steps.Registry) *search.Index {
 	if v := c.clientView; v != nil && view != c.toolset.view().Registry() {
 		return v.searchIndex.forRegistry(view)
 	}
+	if c.toolset.rights.Credentials != "" { // it may have functions that others do not have
+		return c.toolset.searchIndex.forRegistry(view)
+	}
 	return c.toolset.server.searchIndex.forRegistry(c.now.Catalog.Registry())
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -25,6 +26,7 @@ type toolset struct {
 
 	fillOnce sync.Once    // fills the toolset
 	lastUsed int          // number of the generation that used it last; guarded by Server.mu
+	usedAt   time.Time    // if it is one of credentials; guarded by Server.mu
 	running  atomic.Int64 // running requests
 
 	snapshotMu sync.Mutex
@@ -34,6 +36,8 @@ type toolset struct {
 	stateless                       *sdk.Server       // serves clients without sessions
 	answerStateful, answerStateless sdk.MethodHandler // handle direct calls
 	serverInfo                      []byte            // see Options.serverInfoMeta
+
+	searchIndex searchIndex // of callers with credentials of their own
 
 	sharedMu sync.Mutex
 	shared   map[askable]*clientView // the views of clients without sessions, by what servers may ask of them; nil values: see openView

@@ -18,6 +18,9 @@ type Rights struct {
 	Functions string
 	// Plans: the caller may use signed chains (SavedChain.Signed), whatever these call, and nothing else. It takes the place of Tier.
 	Plans bool
+	// Credentials identify what the request brings for sources that are called as their callers: the IDs of Credential, separated by blanks.
+	// They are those of this request, and no setting of the caller. "": it brings nothing.
+	Credentials string
 }
 
 // Caller is the sender of a request.
@@ -78,6 +81,12 @@ func Patterns(list []string) (functions string, faults []*fault.Error) {
 		}
 	}
 	return strings.Join(list, " "), faults
+}
+
+// Equal reports whether two callers have the same rights, whatever credentials their requests bring.
+func (r Rights) Equal(other Rights) bool {
+	other.Credentials = r.Credentials
+	return r == other
 }
 
 // Unused returns a fault for each pattern that matches neither a name in names, the known functions, nor any possible function of an absent

@@ -22,6 +22,8 @@ type CatalogOptions struct {
 	// Wrap wraps the calls of each new registry, such as with a call cache or a recording. One goroutine calls it at a time. nil:
 	// nothing is added.
 	Wrap func(*Registry) (*Registry, error)
+	// Credentials hold what callers bring for sources that are called as their callers; nil: there are none.
+	Credentials Credentials
 	// Closed describes a function that onecall would have if the configuration opened it, and the key that opens it; nil: name is no such
 	// function. May be nil.
 	Closed func(name string) (would *Spec, key string)
@@ -69,7 +71,7 @@ func (m *member) stateChanged() bool {
 	changed := state != m.state
 	m.state = state
 	switch {
-	case hasKnownFunctions(state):
+	case hasKnownFunctions(state), state == StateLocked:
 		m.downSince = time.Time{}
 	case m.downSince.IsZero():
 		m.downSince = time.Now()
@@ -170,7 +172,7 @@ func (c *Catalog) Registry() *Registry {
 	base, offeredBy, err := c.rebuild(dirty)
 	var current *Registry
 	if err == nil {
-		current, err = c.options.Wrap(base)
+		current, err = c.options.Wrap(base.open())
 	}
 	if err != nil {
 		for m := range dirty {
@@ -270,13 +272,21 @@ type SourceInfo struct {
 }
 
 // Sources returns all sources in the order in which they were added.
-func (c *Catalog) Sources() []SourceInfo {
+func (c *Catalog) Sources() []SourceInfo { return c.sources("") }
+
+// sources returns all sources as callers with these credentials know them.
+func (c *Catalog) sources(credentials string) []SourceInfo {
 	c.Registry() // brings the members' names and states up to date
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	infos := make([]SourceInfo, len(c.members))
 	for i, m := range c.members {
 		infos[i] = SourceInfo{Name: m.name, Status: c.status(m), Functions: m.names}
+		if view, _ := m.personal(c, credentials); view != nil {
+			infos[i].Status = c.cleanStatus(view.Status())
+		} else if missing := c.missing(m.name); missing != nil && c.credential(credentials, m.name) == nil {
+			infos[i].lock(missing)
+		}
 	}
 	return infos
 }
@@ -286,12 +296,18 @@ func (c *Catalog) status(m *member) Status {
 	if m.live == nil {
 		return Status{State: StateReady}
 	}
-	status := m.live.Status()
-	status.Error = ScrubFault(c.options.Scrubber, status.Error)
-	if hasKnownFunctions(status.State) {
-		status.Since = time.Time{}
-	} else if status.Since.IsZero() {
+	status := c.cleanStatus(m.live.Status())
+	if !hasKnownFunctions(status.State) && status.State != StateLocked && status.Since.IsZero() {
 		status.Since = m.downSince
+	}
+	return status
+}
+
+// cleanStatus returns a status without secrets, and without Since if the source is available.
+func (c *Catalog) cleanStatus(status Status) Status {
+	status.Error = ScrubFault(c.options.Scrubber, status.Error)
+	if hasKnownFunctions(status.State) || status.State == StateLocked {
+		status.Since = time.Time{}
 	}
 	return status
 }

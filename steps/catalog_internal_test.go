@@ -94,7 +94,7 @@ func TestCatalogAfterFailedWrap(t *testing.T) {
 		t.Errorf("while Wrap fails: got %v of a, want a.one", got)
 	}
 	own := (&fakeSource{name: "b", tools: []string{"four"}}).Functions()
-	if registry, _ := c.variant(map[string][]Function{"b": own}); registry != nil {
+	if registry, _ := c.variant(map[string][]Function{"b": own}, ""); registry != nil {
 		t.Errorf("while Wrap fails: got a variant with %s, want none", names(registry))
 	}
 	failing = false

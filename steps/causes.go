@@ -57,7 +57,7 @@ func faultWithoutCause(source string, f *fault.Error, hint string) *fault.Error 
 
 // isCause reports whether an error is about the source or the connection to it, and not an answer of the source to the call.
 func isCause(ctx context.Context, f *fault.Error) bool {
-	if errors.Is(f, fault.ErrWaiting) {
+	if errors.Is(f, fault.ErrWaiting) || errors.Is(f, ErrCredential) {
 		return false
 	}
 	if ended, ok := fault.As(context.Cause(ctx)); ok && ended != nil && ended.Message == f.Message {
@@ -102,6 +102,7 @@ func markErrors(source string, call Call) Call {
 func (s SourceInfo) withoutCause() SourceInfo {
 	s.hideCause = true
 	switch {
+	case s.State == StateLocked: // what the caller can do
 	case hasKnownFunctions(s.State): // a warning about functions that are left out is for operators
 		s.Error = nil
 	case s.Error != nil:
@@ -124,6 +125,10 @@ func (n *NotReady) Unwrap() error { return n.Err }
 
 // unavailable explains why a function of an unavailable source is not found.
 func (s SourceInfo) unavailable() *fault.Error {
+	if s.State == StateLocked && s.Error != nil {
+		missing := *s.Error
+		return &missing
+	}
 	state := fmt.Sprintf("the source %q is %s", s.Name, s.State)
 	if wait := time.Until(s.Retry); s.State == StateRetrying && wait > 0 {
 		state += fmt.Sprintf(", next try in %d s", int(math.Ceil(wait.Seconds())))

@@ -175,6 +175,10 @@ type Spec struct {
 	Takes      []Taken
 	PassesArgs bool
 
+	// Needs is the name of the credential that each caller needs for itself (see Credential); "": calls carry that of the configuration.
+	// Credential identifies the one that calls carry; "": it is no caller's. A catalog sets it.
+	Needs, Credential string
+
 	// Saved is the saved chain behind the function; nil: it is not a chain.
 	Saved *SavedChain
 

@@ -43,7 +43,8 @@ func sourcesOf(p Provider, name string) (all, candidates []SourceInfo) {
 	all = s.Sources()
 	original := s.settings().originalName(name)
 	for _, source := range all {
-		if beginsWith(name, source.Name) || beginsWith(original, source.Name) {
+		isLocked := source.State == StateLocked && FoldName(name) == FoldName(source.Name)
+		if beginsWith(name, source.Name) || beginsWith(original, source.Name) || isLocked {
 			candidates = append(candidates, source)
 		}
 	}

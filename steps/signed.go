@@ -4,7 +4,7 @@ import "slices"
 
 // View returns the view of a catalog that callers with these rights have.
 func (r Rights) View(c *Catalog) *View {
-	v := NewView(c, r.Allows)
+	v := NewView(c, r.Allows).WithCredentials(r.Credentials)
 	v.plans = r.Plans
 	return v
 }

@@ -17,6 +17,7 @@ const (
 	StateRetrying State = "retrying" // failed; retried with back-off
 	StateFailed   State = "failed"   // failed; not retried automatically
 	StateDisabled State = "disabled" // disabled by the configuration
+	StateLocked   State = "locked"   // there for callers with a credential of their own
 )
 
 // Status is the current status of a source.

@@ -16,11 +16,14 @@ func (v *View) Variant(functions map[string][]Function) *View {
 // build computes the view of the catalog's registry. names are those of viewCache; nil: all sources offer the catalog's functions. The
 // caller holds v.cache.mu.
 func (v *View) build(all *Registry) (view *Registry, names map[string]map[string]bool) {
-	if v.base == nil {
+	if v.base == nil && v.credentials == "" {
 		return v.narrow(all), nil
 	}
-	registry, names := v.catalog.variant(v.functions)
-	if registry == nil {
+	registry, names := v.catalog.variant(v.functions, v.credentials)
+	switch {
+	case registry == nil && v.base == nil:
+		return v.narrow(all), nil
+	case registry == nil:
 		return v.base.Registry(), nil
 	}
 	return v.narrow(registry), names
@@ -67,20 +70,17 @@ func (v *View) setFunctions(source *SourceInfo) {
 	}
 }
 
-// variant returns the catalog's registry with the variant's functions, and the names of these by source. It returns nil if they equal the
-// catalog's, and, after a warning, if the registry cannot be made.
-func (c *Catalog) variant(functions map[string][]Function) (*Registry, map[string]map[string]bool) {
+// variant returns the catalog's registry with other functions of some sources: those in functions, and those of callers with these
+// credentials. names are the names of their functions, by source. It returns nil if they equal the catalog's, and, after a warning, if the
+// registry cannot be made.
+func (c *Catalog) variant(functions map[string][]Function, credentials string) (*Registry, map[string]map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	names, taken := map[string]map[string]bool{}, map[string]bool{}
 	var added []Function
 	for _, m := range c.members {
-		listed, ok := functions[m.name]
-		if !ok {
-			continue
-		}
-		offers := c.applySettings(m, listed)
-		if slices.EqualFunc(offers, m.offers, sameFunction) {
+		offers, ok := c.variantOffers(m, functions, credentials)
+		if !ok || slices.EqualFunc(offers, m.offers, sameFunction) {
 			continue
 		}
 		names[m.name] = map[string]bool{}
@@ -90,10 +90,17 @@ func (c *Catalog) variant(functions map[string][]Function) (*Registry, map[strin
 			}
 		}
 	}
-	if len(names) == 0 {
+	if len(names) == 0 && credentials == "" {
 		return nil, nil
 	}
-	registry, err := c.base.View(func(s *Spec) bool { return names[c.offeredBy[s.Name].name] == nil }).With(added...)
+	others := c.base.View(func(s *Spec) bool { return names[c.offeredBy[s.Name].name] == nil })
+	found := map[string]*Credential{}
+	registry, err := others.as(func(name string) *Credential {
+		if _, known := found[name]; !known {
+			found[name] = c.credential(credentials, name)
+		}
+		return found[name]
+	}).With(added...)
 	if err == nil {
 		registry, err = c.options.Wrap(registry)
 	}
@@ -102,6 +109,22 @@ func (c *Catalog) variant(functions map[string][]Function) (*Registry, map[strin
 		return nil, nil
 	}
 	return registry.LinkChains(nil), names
+}
+
+// variantOffers returns what a source offers in a variant; false: what it offers to all.
+func (c *Catalog) variantOffers(m *member, functions map[string][]Function, credentials string) (offers []Function, ok bool) {
+	if listed, ok := functions[m.name]; ok {
+		return c.applySettings(m, listed), true
+	}
+	view, own := m.personal(c, credentials)
+	if view == nil {
+		return nil, false
+	}
+	offers = c.applySettings(m, view.Functions())
+	for i := range offers {
+		offers[i].Credential, offers[i].Call = own.ID(), own.Carry(offers[i].Call)
+	}
+	return offers, true
 }
 
 // sameFunction reports whether callers see no difference between two functions of a source.

@@ -15,6 +15,8 @@ type View struct {
 	hideCauses bool       // do not report why sources are unavailable
 	cache      *viewCache // shared with the views that WithoutCauses returns
 
+	credentials string // see Rights.Credentials
+
 	base      *View // the view of which this is a variant (see Variant); nil: this is not a variant
 	functions map[string][]Function
 }
@@ -23,6 +25,7 @@ type View struct {
 type viewCache struct {
 	mu           sync.Mutex
 	source, view *Registry                  // the catalog's registry, and the view of it
+	changes      uint64                     // of the personal sources, when the view was made
 	names        map[string]map[string]bool // for a variant: function names by source, for sources with other functions
 }
 
@@ -30,6 +33,16 @@ type viewCache struct {
 // must not change it.
 func NewView(c *Catalog, keep func(*Spec) bool) *View {
 	return &View{catalog: c, keep: keep, cache: &viewCache{}}
+}
+
+// WithCredentials returns the same view for a caller whose request brings these credentials, as Rights.Credentials has them.
+func (v *View) WithCredentials(credentials string) *View {
+	if v.credentials == credentials {
+		return v
+	}
+	copied := *v
+	copied.credentials, copied.cache = credentials, &viewCache{}
+	return &copied
 }
 
 // WithoutCauses returns the same view for callers that must not learn why a source is unavailable (see the function WithoutCauses).
@@ -41,12 +54,12 @@ func (v *View) WithoutCauses() *View {
 
 // Registry implements Provider. The view is computed once for each registry of the catalog.
 func (v *View) Registry() *Registry {
-	all := v.catalog.Registry()
+	all, changes := v.catalog.Registry(), v.catalog.changes(v.credentials)
 	v.cache.mu.Lock()
 	defer v.cache.mu.Unlock()
-	if v.cache.source != all {
+	if v.cache.source != all || v.cache.changes != changes {
 		v.cache.view, v.cache.names = v.build(all)
-		v.cache.source = all
+		v.cache.source, v.cache.changes = all, changes
 	}
 	return v.cache.view
 }
@@ -54,6 +67,9 @@ func (v *View) Registry() *Registry {
 // Starting implements Provider. It ignores sources that are hidden from the caller, unless signed chains may call them.
 func (v *View) Starting() <-chan struct{} {
 	starting := v.catalog.Starting()
+	if v.credentials != "" && !v.plans { // personal sources start for each credential
+		starting = v.catalog.Changed() // before the states are read, so that no change is missed
+	}
 	if starting == nil || !v.plans && !slices.ContainsFunc(v.Sources(), func(s SourceInfo) bool { return s.State == StateStarting }) {
 		return nil
 	}
@@ -62,12 +78,13 @@ func (v *View) Starting() <-chan struct{} {
 
 // Sources returns the sources that the caller may know of, with the functions that it may use.
 func (v *View) Sources() []SourceInfo {
-	all := v.catalog.Sources()
+	all := v.catalog.sources(v.credentials)
 	registry := v.Registry()
 	for i := range all {
 		v.setFunctions(&all[i])
 	}
 	all = slices.DeleteFunc(all, func(source SourceInfo) bool { return !v.shows(source, registry) })
+	all = append(all, v.catalog.lockedFunctions(v.credentials, v.keep)...)
 	if v.hideCauses {
 		for i := range all {
 			all[i] = all[i].withoutCause()

@@ -45,7 +45,7 @@ type Event struct {
 	KeyUntil      int64    // when the service forgets the key, in microseconds since 1970; 0: never, or there is no key
 	Undoes        int      // the number of the event that ended the call that this one undoes, or that began it if it did not end
 	Scope         string   // in the first Sent: the run's scope, see Start; in Read: Call.Rights; in Waits: the client, see Journal.Person
-	Approvals     []string // in Waits, Approved, Denied and Began: the names of the approvals
+	Approvals     []string // in Waits, Approved, Denied and Began: the names of the approvals; in Sent: the credentials that bind the run
 
 	Outcome fault.Outcome // the outcome of a call that writes
 	Code    fault.Code    // the code of a call that failed; "": it succeeded

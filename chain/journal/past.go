@@ -19,6 +19,8 @@ type Past struct {
 	Labels []byte  // see Start.Labels
 	Events []Event // ordered by lease and number
 
+	Credentials []string // see Start
+
 	Message       string // why the run is not ok; "": it is, or it is not known
 	Waiting       *Event // the Waits event, if the run waits for approval; else nil
 	DecisionCount int    // how often an approval was used or denied
@@ -45,6 +47,8 @@ type beforeSent struct {
 	labels  []byte
 	waiting *Event
 	message string
+
+	credentials []string
 }
 
 // PastCall is a call that a run has made, with all its attempts.

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
@@ -14,14 +15,20 @@ func (p *Past) apply(e *Event) (c *PastCall) {
 	c = known[e.Of]
 	switch e.Kind {
 	case Sent:
-		p.before = beforeSent{e.N, p.Chain, p.State, p.Labels, p.Waiting, p.Message}
+		p.before = beforeSent{e.N, p.Chain, p.State, p.Labels, p.Waiting, p.Message, p.Credentials}
 		p.Chain, p.Labels, p.Row.Scope, p.Waiting, p.Message = e.Chain, e.Undo, cmp.Or(p.Row.Scope, e.Scope), nil, ""
 		if e.Args != nil {
 			p.State = e.Args
 		}
+		for _, id := range e.Approvals {
+			if !slices.Contains(p.Credentials, id) {
+				p.Credentials = append(slices.Clip(p.Credentials), id)
+			}
+		}
 	case Refused:
 		if b := &p.before; leaseOf(b.event) == leaseOf(e.N) {
 			p.Chain, p.State, p.Labels, p.Waiting, p.Message = b.chain, b.state, b.labels, b.waiting, b.message
+			p.Credentials = b.credentials
 		}
 	case Began, Read:
 		if len(e.MAC) != macSize {

@@ -40,6 +40,7 @@ type Start struct {
 	Text        []byte        // the chain, JSON
 	State       []byte        // the values of $state that the run sees, a JSON object; nil: as they were
 	Labels      []byte        // what flow rules have to know of the chain's literals, whoever resumes the run; nil: nothing
+	Credentials []string      // those with which the chain may call functions: only a request that brings them may continue the run
 	Steps       int           // the number of steps of the outermost chain
 	Functions   []string
 	Writes      bool // it may call functions that write, or be suspended: results of reads are written once there are many
@@ -106,7 +107,7 @@ func (j *Journal) Begin(s *Start) *Run {
 	if r.keepsResults = s.KeepResults; s.Lookup || s.KeepResults {
 		r.past, r.matchedAt = newPast(r.row), map[*PastCall]string{}
 	}
-	r.appendEvent(Event{Kind: Sent, Chain: s.Text, Scope: s.Scope, Args: s.State, Undo: s.Labels})
+	r.appendEvent(Event{Kind: Sent, Chain: s.Text, Scope: s.Scope, Args: s.State, Undo: s.Labels, Approvals: s.Credentials})
 	return r
 }
 
@@ -210,7 +211,7 @@ func (j *Journal) Resume(past *Past, s *Start) *Run {
 	}
 	r.wasSuspended = past.IsSuspended()
 	if s.Text != nil && !(r.wasSuspended && bytes.Equal(s.Text, past.Chain)) { // a run that polls is resumed a thousand times
-		r.appendEvent(Event{Kind: Sent, Chain: s.Text, Args: s.State, Undo: s.Labels})
+		r.appendEvent(Event{Kind: Sent, Chain: s.Text, Args: s.State, Undo: s.Labels, Approvals: s.Credentials})
 		r.mayRefuse = true
 	}
 	return r

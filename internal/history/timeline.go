@@ -135,7 +135,10 @@ func OfPast(past *journal.Past) *Timeline {
 			calls = calls[1:]
 		}
 		if name := eventName(e, i == 0); name != "" {
-			event := Call{Event: name, Calls: len(e.Approvals), Code: e.Code, Message: e.Message}
+			event := Call{Event: name, Code: e.Code, Message: e.Message}
+			if e.Kind != journal.Sent {
+				event.Calls = len(e.Approvals)
+			}
 			if e.Kind == journal.Waits {
 				addPlaces(waited, e)
 			}

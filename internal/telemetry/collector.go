@@ -66,7 +66,7 @@ func safely(f func()) {
 
 // states are all states of sources. Each has a metric, even if no source is in it.
 var states = []steps.State{steps.StateStarting, steps.StateReady, steps.StateIdle, steps.StateRetrying, steps.StateFailed,
-	steps.StateDisabled}
+	steps.StateDisabled, steps.StateLocked}
 
 func (s *collector) collectSources(sources []steps.SourceInfo, gauge func(*prometheus.Desc, float64, ...string)) {
 	count := map[steps.State]int{}
@@ -76,7 +76,7 @@ func (s *collector) collectSources(sources []steps.SourceInfo, gauge func(*prome
 		switch source.State {
 		case steps.StateReady, steps.StateIdle:
 			gauge(s.ready, 1, source.Name)
-		case steps.StateDisabled:
+		case steps.StateDisabled, steps.StateLocked:
 		default:
 			gauge(s.ready, 0, source.Name)
 		}

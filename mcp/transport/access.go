@@ -23,6 +23,10 @@ type Access struct {
 	URL   string   // where clients reach Path, such as https://tools.example.com/mcp; "": on loopback hosts only
 	Hosts []string // hosts to serve in addition to loopback and the host of URL; with a port if it is not the scheme's default
 
+	// Credentials returns what a request of a caller brings for sources that are called as their callers (steps.Rights.Credentials); nil:
+	// there are no such sources.
+	Credentials func(caller *steps.Caller, header http.Header) string
+
 	// Issuers are the authorization servers that issue tokens, and Scopes the scopes that clients may request. They are published
 	// as protected resource metadata (RFC 9728) if there are Issuers and a URL.
 	Issuers, Scopes []string

@@ -58,6 +58,7 @@ func (s *Server) identify(a *Access, target any, w http.ResponseWriter, r *http.
 		access: a, identifiedAt: time.Now(), target: target, host: r.Host,
 	}
 	if a.Callers == nil {
+		from.bring(r)
 		return from
 	}
 	from.token = bearer(r)
@@ -74,6 +75,7 @@ func (s *Server) identify(a *Access, target any, w http.ResponseWriter, r *http.
 		known := *caller
 		known.Rights = known.Rights.WithDefaultTier()
 		from.Caller = &known
+		from.bring(r)
 		return from
 	case fault.CodeOf(err) != fault.Denied:
 		s.opts().Log.Debug("a token could not be checked", "error", err) // logged once, by the owner of the keys
@@ -90,6 +92,18 @@ func (s *Server) identify(a *Access, target any, w http.ResponseWriter, r *http.
 		http.Error(w, "invalid token", http.StatusUnauthorized)
 	}
 	return nil
+}
+
+// bring adds what the request brings for sources that are called as their callers.
+func (i *identity) bring(r *http.Request) {
+	if i.access.Credentials == nil {
+		return
+	}
+	if credentials := i.access.Credentials(i.Caller, r.Header); credentials != "" {
+		caller := *i.Caller
+		caller.Rights.Credentials = credentials
+		i.Caller = &caller
+	}
 }
 
 // maxIdentityAge is how old an identity may be, once the message is read, before the sender is identified again.
@@ -113,7 +127,7 @@ func (s *Server) permitted(ctx context.Context, from *identity) (ok, checked boo
 	case a == from.access && keys == from.keysVersion.Load():
 		return true, true
 	case a.Callers == nil || from.token == "":
-		return a.Callers == nil && from.token == "" && a.Anyone.ID == from.ID && a.Anyone.Rights == from.Rights, true
+		return a.Callers == nil && from.token == "" && a.Anyone.ID == from.ID && a.Anyone.Rights.Equal(from.Rights), true
 	}
 	verify := a.Callers.Verify
 	if a.revocable != nil {
@@ -124,7 +138,7 @@ func (s *Server) permitted(ctx context.Context, from *identity) (ok, checked boo
 		denied := fault.CodeOf(err) == fault.Denied
 		return !denied, denied
 	}
-	if now.ID != from.ID || now.Rights.WithDefaultTier() != from.Rights {
+	if now.ID != from.ID || !now.Rights.WithDefaultTier().Equal(from.Rights) {
 		return false, true
 	}
 	if a == from.access {

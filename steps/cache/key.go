@@ -17,10 +17,11 @@ type key [sha256.Size]byte
 type identity [sha256.Size]byte
 
 // identify hashes the parts of a function whose change makes it another function, because an old answer may not fit the new one. Defaults
-// and aliases are not included, because they are already applied to the arguments.
+// and aliases are not included, because they are already applied to the arguments. What callers get with credentials of their own is
+// another function for each credential.
 func identify(spec *steps.Spec) identity {
 	h := sha256.New()
-	for _, piece := range []string{spec.Name, spec.Description, string(spec.Input), string(spec.Output), spec.Effect.String()} {
+	for _, piece := range []string{spec.Name, spec.Description, string(spec.Input), string(spec.Output), spec.Effect.String(), spec.Credential} {
 		var length [8]byte
 		binary.BigEndian.PutUint64(length[:], uint64(len(piece)))
 		h.Write(length[:])

@@ -26,6 +26,8 @@ type Ledger struct {
 	IfHalted bool   // see chain.Caller.IfHalted
 	ByPerson bool   // only a person can approve calls
 	Console  string // see chain.Options
+	// Credentials identify what the request brings for sources that are called as their callers (steps.Rights.Credentials).
+	Credentials string
 	// Spelling returns a compact chain as the journal spells it, whichever short forms it is written in.
 	Spelling func(chain []byte) []byte
 

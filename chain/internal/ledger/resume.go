@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/decode"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // Resumption has the fields of a request that concern an earlier run.
@@ -132,6 +134,11 @@ func (l *Ledger) Take(ctx context.Context, id string, dry bool) (*journal.Past, 
 			l.Journal.Release(past)
 		}
 		return nil, l.otherScopeFault(past)
+	case !steps.HasCredentials(l.Credentials, strings.Join(past.Credentials, " ")):
+		if !dry {
+			l.Journal.Release(past)
+		}
+		return nil, otherCredential(past.Credentials)
 	}
 	if l.leased = past; dry {
 		l.previewed, l.leased = past, nil
@@ -157,6 +164,19 @@ func (l *Ledger) Take(ctx context.Context, id string, dry bool) (*journal.Past, 
 // NoSuchRun is the fault for a run that is not there for its caller.
 func NoSuchRun() *fault.Error {
 	return NotResumable("there is no such run of yours, or it is not kept any more: send the chain again without resume")
+}
+
+// otherCredential is the fault for a run that calls sources as the caller of the request that began it, which brought these credentials.
+func otherCredential(ids []string) *fault.Error {
+	var names []string
+	for _, id := range ids {
+		name, _, _ := strings.Cut(id, "=")
+		names = append(names, name)
+	}
+	f := fault.New(fault.Denied, "this run calls %s with the credential of the request that began it, and this request brings another one, or "+
+		"none: nothing was sent. Only a request with the same credential can continue the run or undo it", strings.Join(names, ", "))
+	f.Outcome = fault.NotSent
+	return f
 }
 
 // otherScopeFault is the fault for a run of another scope, whose functions may be different ones with the same names.

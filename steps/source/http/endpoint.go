@@ -35,6 +35,11 @@ type Endpoint struct {
 	// result or recording shows them.
 	Headers map[string]string
 
+	// Carries are the names of further headers with credentials, which each call takes from Credential or, if that is nil, from its caller's
+	// own (steps.CredentialOf). Either has the name of the function. The headers go to the URL's origin only.
+	Carries    []string
+	Credential *steps.Credential
+
 	Query map[string]json.RawMessage // added to URL's query: JSON with references to $input; null is omitted, an array repeats its name
 	Body  json.RawMessage            // JSON with references to $input: a string is sent as is, else JSON, or a form if Headers say so
 
@@ -59,9 +64,11 @@ type endpoint struct {
 
 	url      *urlTemplate
 	headers  []headerTemplate
-	query    *refs.Template   // nil: none
-	body     *refs.Template   // nil: none
-	scrubber *secret.Scrubber // removes the configuration's secrets
+	carries  bool
+	own      *steps.Credential // nil: each caller's, or none
+	query    *refs.Template    // nil: none
+	body     *refs.Template    // nil: none
+	scrubber *secret.Scrubber  // removes the configuration's secrets
 }
 
 // headerTemplate is one header: a template or a fixed text.
@@ -298,6 +305,9 @@ func (c *endpointCompiler) compileSpec() {
 		Redact:     redactMembers,
 	}
 	c.spec.Defaults = schema.Defaults(c.spec.Input)
+	if c.carries, c.own = len(c.Carries) > 0, c.Credential; c.carries && c.own == nil {
+		c.spec.Needs = c.spec.Name
+	}
 	if c.wholeResponse {
 		slices.Reverse(c.spec.Results)
 	}

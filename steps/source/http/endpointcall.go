@@ -137,8 +137,23 @@ func (e *endpoint) header(ctx context.Context, scope *refs.Scope) (header http.H
 			hidden = append(hidden, values[h.name])
 		}
 	}
-	header, err = requestHeader(values)
+	if header, err = requestHeader(values); err == nil && e.carries {
+		err = e.carry(ctx, header)
+	}
 	return header, hidden, err
+}
+
+// carry adds the headers of Endpoint.Carries to those of a request.
+func (e *endpoint) carry(ctx context.Context, header http.Header) error {
+	own := steps.CredentialOf(ctx)
+	if own == nil || own.Name != e.spec.Name {
+		return fault.New(fault.Denied, "%s is called with its caller's own credential, and this call has none", e.spec.Name)
+	}
+	headers, err := own.Headers(ctx)
+	for name, value := range headers {
+		header.Set(name, value)
+	}
+	return err
 }
 
 // secret reports whether the header's value must not be shown.

@@ -149,10 +149,11 @@ func (s *Source) Functions() []steps.Function {
 		},
 	}
 	for _, e := range s.endpoints {
-		functions = append(functions, steps.Function{
-			Spec: e.spec,
-			Call: func(ctx context.Context, args []byte) ([]byte, error) { return s.callEndpoint(ctx, e, args) },
-		})
+		call := func(ctx context.Context, args []byte) ([]byte, error) { return s.callEndpoint(ctx, e, args) }
+		if e.own != nil {
+			call = e.own.Carry(call)
+		}
+		functions = append(functions, steps.Function{Spec: e.spec, Call: call})
 	}
 	return functions
 }

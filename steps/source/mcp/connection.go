@@ -367,6 +367,8 @@ func (s *Source) statusText(status int) string {
 func (s *Source) refusalText(status int) string {
 	text := "it answered " + statusName(status)
 	switch {
+	case (status == http.StatusUnauthorized || status == http.StatusForbidden) && s.options.Remedy != "":
+		return text + ": " + s.options.Remedy
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return text + `: run "onecall auth login ` + s.options.Name + `", or give it other headers`
 	case status == http.StatusTooManyRequests:

@@ -42,6 +42,9 @@ type Options struct {
 	HTTPClient *http.Client
 	OAuth      auth.OAuthHandler
 
+	// Remedy is what the caller can do if the server refuses its credentials; "": a login, or other headers.
+	Remedy string
+
 	// Secrets are removed from what the server says. nil: the values of Headers, of the URL's parameters, and of those variables of Env that
 	// have a secret's name or look like a key.
 	Secrets []string

@@ -65,6 +65,14 @@ var _ steps.Live = (*Source)(nil)
 // dialer opens the transport of one connection through a tap; process is nil for HTTP.
 type dialer func(t *tap) (sdk.Transport, *process, *fault.Error)
 
+// Check returns the error of New for these options; nil: they fit together.
+func Check(o *Options) error {
+	if _, f := o.withDefaults(); f != nil {
+		return f
+	}
+	return nil
+}
+
 // New creates the source and starts its server in the background; a lazy source with a cached list starts it at the first call. It fails
 // with bad_request if the options do not fit together. The caller closes the source.
 func New(o *Options) (*Source, error) {

@@ -125,6 +125,10 @@ func (c *call) attempt(ctx context.Context, r *requestBuilder) (result []byte, r
 		}
 		a.sign(r, fetched[i])
 	}
+	own, carried, err := c.carry(ctx, r)
+	if err != nil {
+		return nil, false, err
+	}
 	request := c.request(ctx, r)
 	response, err := c.source.options.Client.Do(request)
 	if err != nil {
@@ -138,9 +142,30 @@ func (c *call) attempt(ctx context.Context, r *requestBuilder) (result []byte, r
 				refused = true
 			}
 		}
+		if own != nil && own.Refused != nil {
+			refused = own.Refused(carried) || refused
+		}
 	}
 	result, err = c.readResponse(request, response)
 	return result, refused, err
+}
+
+// carry adds the headers of Options.Carries to a request. own is nil if there are none.
+func (c *call) carry(ctx context.Context, r *requestBuilder) (own *steps.Credential, headers map[string]string, err error) {
+	o := &c.source.options
+	if len(o.Carries) == 0 {
+		return nil, nil, nil
+	}
+	if own = steps.CredentialOf(ctx); own == nil || own.Name != o.Name {
+		return nil, nil, fault.MarkUnsent(fault.New(fault.Denied, "%s is called with its caller's own credential, and this call has none", o.Name))
+	}
+	if headers, err = own.Headers(ctx); err != nil {
+		return nil, nil, fault.MarkUnsent(err)
+	}
+	for name, value := range headers {
+		r.header[http.CanonicalHeaderKey(name)] = []string{value}
+	}
+	return own, headers, nil
 }
 
 // scopes returns the scopes to request from authenticator i: the configured ones, else those that the operation requires.
@@ -332,15 +357,23 @@ func (c *call) function() steps.Function {
 	if strings.TrimSpace(description) == "" {
 		description = c.op.label
 	}
+	needs, call := "", c.call
+	switch o := &c.source.options; {
+	case o.Credential != nil:
+		call = o.Credential.Carry(c.call)
+	case len(o.Carries) > 0:
+		needs = o.Name
+	}
 	return steps.Function{
 		Spec: steps.Spec{
+			Needs:  needs,
 			Redact: secret.Arguments(c.op.input),
 			Name:   c.name, Description: description, Keywords: c.keywords(), Input: c.op.input, Output: c.op.output,
 			Results: resultForms,
 			Effect:  effect, EffectDeclared: true, Idempotent: c.op.effect.idempotent && !c.op.effect.reads,
 			Deletes: c.op.effect.destroys,
 		},
-		Call: c.call,
+		Call: call,
 	}
 }
 

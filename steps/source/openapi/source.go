@@ -51,6 +51,11 @@ type Options struct {
 	// scheme.
 	Auth map[string]Credential
 
+	// Carries are the names of further headers with credentials, which each call takes from Credential or, if that is nil, from its caller's
+	// own (steps.CredentialOf). Either has the name of the source. The headers override arguments and go where Headers go.
+	Carries    []string
+	Credential *steps.Credential
+
 	Include, Exclude []string // patterns of resource.action; Include nil: all operations, Exclude nil: none
 
 	// Concurrency bounds the calls in flight. Further calls wait, and callers share the slots (admit.Server). 0: unlimited.
@@ -182,6 +187,7 @@ func (s *Source) checkOptions() *fault.Error {
 			return bad(fault.Key("/headers", name), "%s: the value of this header holds line breaks or other control characters", o.Name)
 		}
 	}
+	s.private = s.private || len(o.Carries) > 0
 	if o.BaseURL != "" {
 		var problem string
 		if s.base, problem = serviceURL(o.BaseURL); problem != "" {
@@ -275,6 +281,9 @@ func (s *Source) external() func(ref string) ([]byte, error) {
 func (s *Source) build(text []byte) (buildResult, error) {
 	headers := map[string]bool{}
 	for name := range s.options.Headers {
+		headers[http.CanonicalHeaderKey(name)] = true
+	}
+	for _, name := range s.options.Carries {
 		headers[http.CanonicalHeaderKey(name)] = true
 	}
 	doc, err := load(text, &loadOptions{include: s.options.Include, exclude: s.options.Exclude, external: s.external(),

@@ -1,0 +1,196 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// Credential is what one caller brings for a source that is called as its caller, such as headers of the caller's own request.
+type Credential struct {
+	Name   string // of the source, or of the function of an HTTP endpoint
+	Digest string // identifies the caller and what it brought, and reveals neither
+	// Headers returns the headers that a call carries, by name. An error is a coded fault, and nothing was sent then.
+	Headers func(ctx context.Context) (map[string]string, error)
+	// Refused tells that the service has refused headers, and reports whether Headers now has others. nil: it never has.
+	Refused func(headers map[string]string) bool
+	// Scrubber removes the secrets of the headers from results and errors; nil: there are none.
+	Scrubber Scrubber
+}
+
+// ErrCredential is wrapped by faults about a caller's own credential, which the caller reads whatever its rights: it alone can mend it.
+var ErrCredential = errors.New("credential")
+
+// ID identifies the credential among those of all callers.
+func (c *Credential) ID() string { return c.Name + "=" + c.Digest }
+
+// Credentials hold what callers bring.
+type Credentials interface {
+	// Find returns a credential by its name and digest; nil: no caller has brought it lately.
+	Find(name, digest string) *Credential
+	// Missing says, as denied, what a caller without the credential can do; nil: there is no credential of this name.
+	Missing(name string) *fault.Error
+}
+
+// Personal is a source that has other functions for each credential.
+type Personal interface {
+	Live
+	// As returns the source as a credential reaches it. It opens at the first use, and closes when it was not used for a while. It does not
+	// wait, and does not call the function of Watch.
+	As(c *Credential) PersonalView
+}
+
+// PersonalView is a personal source as one credential reaches it.
+type PersonalView interface {
+	Functions() []Function
+	Status() Status
+	// Changes returns another number after each change of Functions or Status.
+	Changes() uint64
+}
+
+type credentialKey struct{}
+
+// CredentialOf returns the credential that a call carries; nil: that of the configuration.
+func CredentialOf(ctx context.Context) *Credential {
+	c, _ := ctx.Value(credentialKey{}).(*Credential)
+	return c
+}
+
+// Carry returns a call that carries the credential, and whose results and errors have none of its secrets.
+func (c *Credential) Carry(call Call) Call {
+	return scrubCall(c.Scrubber, func(ctx context.Context, args []byte) ([]byte, error) {
+		return call(context.WithValue(ctx, credentialKey{}, c), args)
+	})
+}
+
+// HasCredentials reports whether ids, as Rights.Credentials has them, include each of those in others.
+func HasCredentials(ids, others string) bool {
+	for other := range strings.FieldsSeq(others) {
+		if !hasCredential(ids, other) {
+			return false
+		}
+	}
+	return true
+}
+
+func hasCredential(ids, id string) bool {
+	for one := range strings.FieldsSeq(ids) {
+		if one == id {
+			return true
+		}
+	}
+	return false
+}
+
+// credential returns the credential with this name among ids, as Rights.Credentials has them; nil: there is none.
+func (c *Catalog) credential(ids, name string) *Credential {
+	if ids == "" || name == "" || c.options.Credentials == nil {
+		return nil
+	}
+	for id := range strings.FieldsSeq(ids) {
+		if digest, ok := strings.CutPrefix(id, name+"="); ok {
+			return c.options.Credentials.Find(name, digest)
+		}
+	}
+	return nil
+}
+
+// missing returns why callers without a credential see no function of a source; nil: they need none.
+func (c *Catalog) missing(name string) *fault.Error {
+	if c.options.Credentials == nil {
+		return nil
+	}
+	return c.options.Credentials.Missing(name)
+}
+
+// personal returns what a member offers to callers with these credentials; nil: it offers all callers the same, or nothing to these.
+func (m *member) personal(c *Catalog, ids string) (PersonalView, *Credential) {
+	source, ok := m.source.(Personal)
+	if !ok {
+		return nil, nil
+	}
+	if found := c.credential(ids, m.name); found != nil {
+		return source.As(found), found
+	}
+	return nil, nil
+}
+
+// changes returns a number that is another one after each change of what callers with these credentials see of personal sources.
+func (c *Catalog) changes(ids string) (number uint64) {
+	if ids == "" {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	mix := func(n uint64) { number = number*0x100000001b3 + n }
+	for id := range strings.FieldsSeq(ids) {
+		name, digest, _ := strings.Cut(id, "=")
+		if c.options.Credentials != nil && c.options.Credentials.Find(name, digest) != nil {
+			mix(1)
+		}
+	}
+	for _, m := range c.members {
+		if view, _ := m.personal(c, ids); view != nil {
+			mix(view.Changes())
+		}
+	}
+	return number
+}
+
+// open returns the functions of a registry that need no credential of a caller.
+func (r *Registry) open() *Registry {
+	for _, e := range r.entries {
+		if e != nil && e.spec.Needs != "" {
+			return r.View(func(s *Spec) bool { return s.Needs == "" })
+		}
+	}
+	return r
+}
+
+// as returns the functions of a registry for a caller: those that need a credential carry it, and are left out if find has none.
+func (r *Registry) as(find func(name string) *Credential) *Registry {
+	c := r.View(func(s *Spec) bool { return s.Needs == "" || find(s.Needs) != nil })
+	for i, e := range c.entries {
+		if e == nil || e.spec.Needs == "" {
+			continue
+		}
+		own, spec := find(e.spec.Needs), *e.spec
+		spec.Credential = own.ID()
+		bound := *e
+		bound.compiledFunction = &compiledFunction{spec: &spec, input: e.input, prompt: e.prompt, maxResult: e.maxResult,
+			signature: e.signature, results: e.results}
+		bound.call = own.Carry(e.call)
+		c.entries[i] = &bound
+	}
+	return c
+}
+
+// lockedFunctions returns, as sources of their own, the functions of other sources that callers with these credentials would see with a
+// credential for the function alone, such as HTTP endpoints.
+func (c *Catalog) lockedFunctions(credentials string, keep func(*Spec) bool) (list []SourceInfo) {
+	if c.options.Credentials == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range c.base.All() {
+		holder := c.offeredBy[e.spec.Name]
+		if e.spec.Needs == "" || holder == nil || holder.name == e.spec.Needs || !keep(e.spec) || c.credential(credentials, e.spec.Needs) != nil {
+			continue
+		}
+		if missing := c.missing(e.spec.Needs); missing != nil {
+			list = append(list, SourceInfo{Name: e.spec.Name, Status: Status{State: StateLocked, Error: missing}})
+		}
+	}
+	return list
+}
+
+// lock changes the info of a source for callers without the credential that it needs: it has no functions, and says how to get in.
+func (s *SourceInfo) lock(missing *fault.Error) {
+	s.Functions = nil
+	if hasKnownFunctions(s.State) || s.State == StateLocked {
+		s.Status = Status{State: StateLocked, Error: missing, Version: s.Version}
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/internal/config"
+	"github.com/onecall-mcp/onecall/internal/credential"
 	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/internal/telemetry"
 	"github.com/onecall-mcp/onecall/steps"
@@ -58,6 +59,7 @@ type App struct {
 	shapes            *shape.Store      // nil: off
 	identities        map[string]string // by source name: the identity that its result shapes are stored under
 	callers           *auth.Table       // HTTP callers by token; nil: no tokens are configured
+	credentials       *credential.Table // what callers bring for sources that are called as their callers; nil: there are none
 	cassette          *replay.Cassette  // nil: functions are really called
 	store             budget.Driver
 	storeBytes        int64 // the byte limit of store when this app is served
@@ -239,7 +241,9 @@ func (a *App) startEngine(c *config.File, serve bool, before *App) error {
 	if err != nil {
 		return c.Refused([]*fault.Error{c.FaultAt("/journal", err)})
 	}
-	a.Journal = runs
+	if a.Journal = runs; a.credentials != nil && runs != nil {
+		a.credentials.MAC = runs.MAC
+	}
 	a.MaxRequestBytes = int64(config.Or(c.Limits.MaxRequestBytes, chain.DefaultMaxRequestBytes))
 	a.Engine, err = chain.New(&chain.Options{
 		Functions:       a.Catalog,

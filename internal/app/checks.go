@@ -67,7 +67,7 @@ func (a *App) subject() *subject {
 		switch info.State {
 		case steps.StateReady, steps.StateIdle:
 			continue
-		case steps.StateDisabled: // absent on purpose, although settings may remain for it
+		case steps.StateDisabled, steps.StateLocked: // absent on purpose, although there may be settings for it
 		default:
 			s.down = append(s.down, fmt.Sprintf("%s, which is %s", info.Name, info.State))
 		}

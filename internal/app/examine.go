@@ -206,6 +206,8 @@ func (e *examination) source(info *steps.SourceInfo, waited time.Duration) {
 	switch {
 	case info.State == steps.StateDisabled:
 		e.add(CheckSource, info.Name, StatusOK, "disabled", "")
+	case info.State == steps.StateLocked:
+		e.add(CheckSource, info.Name, StatusOK, "called with each caller's own credential, so it is not looked at", "")
 	case info.State == steps.StateReady || info.State == steps.StateIdle:
 		if info.Error != nil {
 			e.add(CheckSource, info.Name, StatusWarn, offers+"; "+info.Error.Message, "")

@@ -125,6 +125,9 @@ func (s *server) access(a *App) *transport.Access {
 		Anyone: steps.Caller{ID: anonymous, Rights: steps.Rights{Tier: config.TierOf(access.HTTP, steps.TierRead)}},
 		URL:    config.Or(access.URL, ""), Hosts: access.Hosts, Ready: s.ready,
 	}
+	if a.credentials != nil {
+		d.Credentials = a.credentials.Bring
+	}
 	if a.callers == nil {
 		return d
 	}

@@ -45,9 +45,11 @@ func accountsOf(config *config.File, name string) ([]Account, error) {
 		switch {
 		case entry.Config.URL == nil && matches:
 			return nil, fault.New(fault.BadRequest, "%s is started by a command, so it has no login: set its credentials under env", name)
+		case entry.Config.Auth != nil && matches:
+			return nil, fault.New(fault.BadRequest, "%s has no login: auth says whose credentials its calls carry", name)
 		case entry.Config.Off() && matches:
 			return nil, fault.New(fault.BadRequest, "%s is disabled in the configuration", name)
-		case entry.Config.URL == nil || entry.Config.Off():
+		case entry.Config.URL == nil || entry.Config.Off() || entry.Config.Auth != nil:
 			continue
 		}
 		names = append(names, entry.Name)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/config"
+	"github.com/onecall-mcp/onecall/internal/credential"
 	"github.com/onecall-mcp/onecall/internal/egress"
 	"github.com/onecall-mcp/onecall/internal/login"
 	"github.com/onecall-mcp/onecall/internal/textfile"
@@ -23,6 +24,7 @@ type plannedServer struct {
 	name, pointer string
 	key           string             // its key in the pool
 	options       *mcpsource.Options // nil: the server is disabled
+	personal      bool               // it is called as each caller
 }
 
 // planServers prepares the MCP servers for startServers.
@@ -36,10 +38,10 @@ func (o *sourceOpener) planServers() {
 		}
 		if !entry.Config.Off() {
 			var err error
-			if p.options, err = o.serverOptions(p.name, &entry.Config); err != nil {
+			if p.options, err = o.serverOptions(p.name, p.pointer, &entry.Config); err != nil {
 				o.add(p.name, p.pointer, nil, err)
 			}
-			p.key = o.serverKey(p.name, &entry.Config)
+			p.key, p.personal = o.serverKey(p.name, &entry.Config), entry.Config.Auth.CallersOwn()
 		}
 		o.servers = append(o.servers, p)
 	}
@@ -60,11 +62,23 @@ func (o *sourceOpener) startServers() {
 			o.add(p.name, p.pointer, absentSource{steps.Status{State: steps.StateDisabled}}, nil)
 			continue
 		}
-		source, err := o.acquireSource(p.name, p.key, func() (steps.Live, error) { return mcpsource.New(p.options) })
-		if err == nil {
-			o.App.servers[p.name] = source.Live.(*mcpsource.Source) //nolint:forcetypeassert // its key is a server's
+		source, err := o.acquireSource(p.name, p.key, func() (steps.Live, error) {
+			if p.personal {
+				return o.newPersonalServer(p.options)
+			}
+			return mcpsource.New(p.options)
+		})
+		if err != nil {
+			o.add(p.name, p.pointer, nil, err)
+			continue
 		}
-		o.add(p.name, p.pointer, source, err)
+		switch server := source.Live.(type) {
+		case *mcpsource.Source:
+			o.App.servers[p.name] = server
+			o.add(p.name, p.pointer, source, nil)
+		case *personalServer:
+			o.add(p.name, p.pointer, personalUse{source, server}, nil)
+		}
 	}
 }
 
@@ -84,7 +98,7 @@ func startTimeout(c *config.MCPServer) time.Duration {
 }
 
 // serverOptions converts an entry of mcpServers.
-func (o *sourceOpener) serverOptions(name string, c *config.MCPServer) (*mcpsource.Options, error) {
+func (o *sourceOpener) serverOptions(name, pointer string, c *config.MCPServer) (*mcpsource.Options, error) {
 	options := &mcpsource.Options{
 		Name: name, Command: config.Or(c.Command, ""), Args: c.Args, Env: c.Env, Dir: config.Or(c.Cwd, ""),
 		URL: config.Or(c.URL, ""), Headers: c.Headers, Secrets: append([]string{}, o.config.Secrets...), SSE: config.Or(c.Type, "") == "sse",
@@ -115,6 +129,15 @@ func (o *sourceOpener) serverOptions(name string, c *config.MCPServer) (*mcpsour
 		return nil, fault.New(fault.BadRequest, "%v", err).Under("/url")
 	}
 	options.HTTPClient = rules.Client(nil)
+	if own := o.gatewayCredential(name, pointer, c.Auth); own != nil {
+		options.OAuth, options.Remedy = credential.Handler(own), "it refuses the token of clientCredentials"
+		return options, nil
+	}
+	if c.Auth.CallersOwn() {
+		options.Lazy, options.CacheFile, options.AsProxy, options.Roots = false, "", false, false
+		options.Remedy = "it refuses what your request brings for it"
+		return options, nil
+	}
 	if hasCredentials(c) {
 		return options, nil
 	}

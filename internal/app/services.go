@@ -31,7 +31,7 @@ func (o *sourceOpener) openServices(remote bool) {
 		var read fileState
 		source, err := o.acquireSource(entry.Source(), key, func() (steps.Live, error) {
 			read = nil
-			return o.openService(entry.Source(), &entry.Config, isRemote, &read)
+			return o.openService(entry.Source(), pointer, &entry.Config, isRemote, &read)
 		})
 		switch {
 		case err == nil:
@@ -65,7 +65,7 @@ func (s *service) Close() error { return errors.Join(s.Source.Close(), s.client.
 
 // openService opens an OpenAPI document. Its service may be on any public host, or on a private host that the configuration names.
 // When serving, it adds the state of the document's files to read, after an error too.
-func (o *sourceOpener) openService(name string, c *config.OpenAPI, isRemote bool, read *fileState) (*service, error) {
+func (o *sourceOpener) openService(name, pointer string, c *config.OpenAPI, isRemote bool, read *fileState) (*service, error) {
 	spec := config.Or(c.Spec, "")
 	var hosts []string
 	if isRemote {
@@ -89,8 +89,9 @@ func (o *sourceOpener) openService(name string, c *config.OpenAPI, isRemote bool
 	}
 	client := o.client.With(rules)
 	source, err := openapi.New(&openapi.Options{
-		Name: name, Spec: spec, BaseURL: config.Or(c.BaseURL, ""), Headers: c.Headers, Auth: credentials(c.Auth),
-		Include: c.Include, Exclude: c.Exclude, Concurrency: config.Or(c.Concurrency, 0), Client: client, Warn: o.process.warnDocument,
+		Name: name, Spec: spec, BaseURL: config.Or(c.BaseURL, ""), Headers: c.Headers, Auth: credentials(c.Auth), Carries: c.Own.Carries(),
+		Credential: o.gatewayCredential(name, pointer, c.Own),
+		Include:    c.Include, Exclude: c.Exclude, Concurrency: config.Or(c.Concurrency, 0), Client: client, Warn: o.process.warnDocument,
 		WarnOfAll: o.process.Verbose, Reading: reading,
 	})
 	if err != nil {

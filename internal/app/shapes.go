@@ -59,6 +59,9 @@ func (a *App) learnShapes(r *steps.Registry) *steps.Registry {
 		return r
 	}
 	return a.shapes.Learn(r, func(spec *steps.Spec) string {
+		if spec.Credential != "" { // what one caller sees is not shown to others
+			return ""
+		}
 		name := a.settings.Original(spec.Name)
 		source := a.identities[name]
 		if source == "" {

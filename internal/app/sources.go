@@ -1,10 +1,12 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -58,6 +60,7 @@ func (a *App) openSources(cfg *config.File, faults []*fault.Error, before *App) 
 		Settings:     settings,
 		Scrubber:     scrubber,
 		Wrap:         a.wrap,
+		Credentials:  o.openCredentials(),
 		Closed:       func(name string) (*steps.Spec, string) { return closedFunction(cfg, name) },
 		BrokenChains: a.setBrokenChains,
 	})
@@ -185,6 +188,8 @@ func (o *sourceOpener) endpoints() []httpsource.Endpoint {
 			Name: entry.Name, Method: config.Or(c.Method, ""), URL: config.Or(c.URL, ""), Headers: c.Headers, Query: c.Query, Body: c.Body,
 			Input: c.Input, Output: c.Output, Description: config.Or(c.Description, ""), Effect: config.Or(c.Effect, ""),
 			Idempotent: config.Or(c.Idempotent, false), Result: config.Or(c.Result, ""), TimeoutMs: config.Or(c.TimeoutMs, 0),
+			Carries:    c.Auth.Carries(),
+			Credential: o.gatewayCredential("http."+entry.Name, fault.Key("/http/endpoints", entry.Name), c.Auth),
 		})
 	}
 	return list
@@ -261,7 +266,12 @@ func (a *App) wrap(r *steps.Registry) (*steps.Registry, error) {
 		r = a.ladder.Wrap(a.process.caches.wrap(a.cache, r))
 	}
 	if a.process.recording != nil {
-		r = r.Observe(a.recorder().Observe)
+		observe := a.recorder().Observe
+		r = r.Observe(func(ctx context.Context, spec *steps.Spec, args, result []byte, err error) {
+			if spec.Credential == "" { // else it is one caller's, and a recording is nobody's
+				observe(ctx, spec, args, result, err)
+			}
+		})
 	}
 	if a.process.Observe != nil {
 		r = r.Observe(a.process.Observe)
@@ -280,5 +290,8 @@ func (a *App) recordPlanned() func([]*steps.Entry) {
 		return nil
 	}
 	recorder := a.recorder()
-	return func(planned []*steps.Entry) { recorder.Functions(append(planned, a.rungEntries()...)) }
+	return func(planned []*steps.Entry) {
+		shared := slices.DeleteFunc(planned, func(e *steps.Entry) bool { return e.Spec().Credential != "" })
+		recorder.Functions(append(shared, a.rungEntries()...))
+	}
 }

@@ -159,7 +159,7 @@ func (l *toolList) allDown() bool {
 	others := slices.DeleteFunc(slices.Clone(l.Sources), func(s toolSource) bool {
 		return s.State == steps.StateReady && slices.Contains(config.Embedded, s.Name)
 	})
-	return len(others) > 0 && !slices.ContainsFunc(others, func(s toolSource) bool { return s.Error == "" })
+	return len(others) > 0 && !slices.ContainsFunc(others, func(s toolSource) bool { return s.Error == "" || s.State == steps.StateLocked })
 }
 
 // exitError returns the error of a list without a source that is available.

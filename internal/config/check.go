@@ -141,7 +141,9 @@ func (d *decoder) checkSources(c *Config) {
 		d.checkDocument(at, &c.OpenAPI[i].Config)
 	}
 	for i := range c.HTTP.Endpoints {
-		d.requireKeys(fault.Key("/http/endpoints", c.HTTP.Endpoints[i].Name), &c.HTTP.Endpoints[i].Config)
+		at, one := fault.Key("/http/endpoints", c.HTTP.Endpoints[i].Name), &c.HTTP.Endpoints[i].Config
+		d.requireKeys(at, one)
+		d.checkOwn(at+"/auth", one.Auth, one.Headers)
 	}
 	for i := range c.Commands {
 		one, at := &c.Commands[i].Config, fault.Key("/commands", c.Commands[i].Name)
@@ -248,7 +250,18 @@ func (d *decoder) dropUnused(at string, s *MCPServer, subject string) {
 		if s.OAuth != nil && *s.Type == "sse" {
 			d.faultAt(at+"/oauth", fault.BadRequest, "a login needs Streamable HTTP: leave out oauth, or type: sse")
 		}
+		switch {
+		case s.Auth == nil:
+		case s.OAuth != nil:
+			d.faultAt(at+"/oauth", fault.BadRequest, "oauth is for a login, and auth says that calls carry other credentials: keep one of the two")
+		case *s.Type == "sse" && Or(s.Auth.Caller, "") != "headers":
+			d.faultAt(at+"/auth", fault.BadRequest, "tokens need Streamable HTTP: leave out auth, or type: sse")
+		}
+		d.checkOwn(at+"/auth", s.Auth, s.Headers)
 		return
+	}
+	if s.Auth != nil {
+		d.faultAt(at+"/auth", fault.BadRequest, "auth needs a url: a server over stdio serves all callers with the credentials under env")
 	}
 	if len(s.Headers) > 0 {
 		drop("headers")
@@ -263,6 +276,7 @@ func (d *decoder) checkDocument(at string, o *OpenAPI) {
 	if o.Spec == nil {
 		d.faultAt(at, fault.BadRequest, "spec is missing: the URL or the file of the OpenAPI document")
 	}
+	d.checkOwn(at+"/auth", o.Own, o.Headers)
 	for i := range o.Auth {
 		d.checkAuth(fault.Key(at+"/auth", o.Auth[i].Name), &o.Auth[i].Config)
 	}

@@ -194,6 +194,9 @@ func (d *decoder) object(n ast.Node, into reflect.Value, at string) {
 		key := pair.Key.GetToken().Value
 		pointer := fault.Key(at, key)
 		i, known := table.byKey[key]
+		if other, ok := table.having[key]; ok && d.has(pair.Value, table.fields[other].having) {
+			i, known = other, true
+		}
 		switch {
 		case !known:
 			d.unknownKey(positionOf(pair.Key), key, pointer, into.Type(), table.keys)
@@ -205,6 +208,18 @@ func (d *decoder) object(n ast.Node, into reflect.Value, at string) {
 			d.positions[fault.Key(at, table.fields[i].key)] = d.positions[pointer]
 		}
 	}
+}
+
+// has reports whether a node is an object with one of these keys.
+func (d *decoder) has(n ast.Node, keys []string) bool {
+	var pairs []*ast.MappingValueNode
+	switch node := d.resolve(n).(type) {
+	case *ast.MappingNode:
+		pairs = node.Values
+	case *ast.MappingValueNode:
+		pairs = []*ast.MappingValueNode{node}
+	}
+	return slices.ContainsFunc(pairs, func(p *ast.MappingValueNode) bool { return slices.Contains(keys, p.Key.GetToken().Value) })
 }
 
 // list decodes a list in place of a struct. Its items have positions under both pointers: the list's, and the one of the field that it

@@ -44,6 +44,20 @@ func (d *decoder) expandAll(c *File, lookup func(string) (string, bool)) {
 	d.checkJournal(c)
 	d.checkSharedResults(&c.Config)
 	d.checkExpandedAccess(&c.Access)
+	own := func(at string, a *Auth) {
+		if c.Unset[at] == nil {
+			d.checkExpandedOwn(at+"/auth", a, &c.Access)
+		}
+	}
+	for i := range c.MCPServers {
+		own(fault.Key("/mcpServers", c.MCPServers[i].Name), c.MCPServers[i].Config.Auth)
+	}
+	for i := range c.OpenAPI {
+		own(fault.Key("/openapi", c.OpenAPI[i].Name), c.OpenAPI[i].Config.Own)
+	}
+	for i := range c.HTTP.Endpoints {
+		own(fault.Key("/http/endpoints", c.HTTP.Endpoints[i].Name), c.HTTP.Endpoints[i].Config.Auth)
+	}
 }
 
 type expander struct {

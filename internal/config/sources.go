@@ -72,8 +72,10 @@ type MCPServer struct {
 	ToolTimeoutSec *int `yaml:"toolTimeoutSec" also:"tool_timeout_sec" validate:"min=1,max=86400"`
 	// The client that is registered for onecall, if the server asks for a login. Without it, one is registered at the login.
 	OAuth *OAuth `yaml:"oauth"`
-	// The maximum number of concurrent calls, of all callers together. Further calls wait, behind at most this many calls of each other
-	// caller. Without it: no limit.
+	// Whose credentials calls carry, if not those in headers and not those of a login. It needs a url.
+	Auth *Auth `yaml:"auth" having:"caller clientCredentials"`
+	// The maximum number of concurrent calls, of all callers together (with auth.caller, of each credential). Further calls wait, behind at
+	// most this many calls of each other caller. Without it: no limit.
 	Concurrency *int `yaml:"concurrency" validate:"min=1"`
 	// true: clients choose the directories that the server works in, in place of those in its arguments. On the surfaces flat and hybrid,
 	// the server gets the roots of the client.
@@ -132,6 +134,8 @@ type OpenAPI struct {
 	// Credentials by the name of the document's security scheme: value, username with password, or clientId with clientSecret. Secrets must
 	// be given as ${VAR}.
 	Auth Table[Credential] `yaml:"auth"`
+	// Or whose credentials calls carry.
+	Own *Auth `yaml:"auth" having:"caller clientCredentials"`
 	// The functions to offer, without the source's name: resource.action, with * for any characters. Without it: all.
 	Include []string `yaml:"include"`
 	// The functions to leave out, written in the same way.
@@ -158,6 +162,8 @@ type Endpoint struct {
 	URL *string `yaml:"url" expand:"template" validate:"min=1" needed:"yes"`
 	// Values may refer to $input. A credential must be given as ${VAR}.
 	Headers map[string]string `yaml:"headers" expand:"ownHeaders" scalars:"yes"`
+	// Whose credentials calls carry, if not those in headers.
+	Auth *Auth `yaml:"auth" having:"caller clientCredentials"`
 	// Values by name, which may refer to $input.
 	Query map[string]json.RawMessage `yaml:"query" expand:"query"`
 	// JSON, which may refer to $input.

@@ -16,6 +16,7 @@ import (
 //	scalars   numbers and booleans are accepted as strings, as written
 //	secret    the value is never shown
 //	needed    the key is required
+//	having    the field is read only if the value is an object with one of these keys. Else another field has the key, or other programs do
 //	recorded  yes: answers depend on the value, so that a recording has it (recorded.go); no: not this key of such an object
 //
 // The published schema is generated from them, and from two tags that nothing else reads: default, and entries (the entries of a table may
@@ -28,12 +29,14 @@ type structTable struct {
 	byKey  map[string]int // index of a key's field
 	list   int            // index of the field that a list in place of the struct stands for; -1: none
 	text   int            // the same for a text
+	having map[string]int // index of the field that an object with certain keys stands for, by its key
 }
 
 // fieldTable has the tags of one field.
 type fieldTable struct {
 	key, rule, expand string
 	scalars, needed   bool
+	having            []string
 }
 
 // tables are the tables of all structs of a configuration. They drive the decoder, its checks, and the expansion of variables.
@@ -55,12 +58,12 @@ type tableMaker struct {
 
 // add adds the tables of a struct and of the structs in it. It reports whether a field of t itself is a credential.
 func (m *tableMaker) add(t reflect.Type) (credential bool) {
-	table := &structTable{byKey: map[string]int{}, list: -1, text: -1}
+	table := &structTable{byKey: map[string]int{}, list: -1, text: -1, having: map[string]int{}}
 	m.tables[t] = table
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
 		field := fieldTable{key: tag.Get("yaml"), rule: tag.Get("validate"), expand: tag.Get("expand"), scalars: tag.Get("scalars") != "",
-			needed: tag.Get("needed") != ""}
+			needed: tag.Get("needed") != "", having: strings.Fields(tag.Get("having"))}
 		table.fields = append(table.fields, field)
 		if tag.Get("list") != "" {
 			table.list = i
@@ -77,6 +80,10 @@ func (m *tableMaker) add(t reflect.Type) (credential bool) {
 		}
 		if inner := structIn(t.Field(i).Type); inner != nil {
 			hidden = m.add(inner) || hidden
+		}
+		if len(field.having) > 0 {
+			table.having[field.key] = i
+			continue
 		}
 		for _, key := range append([]string{field.key}, strings.Fields(tag.Get("also"))...) {
 			table.keys = append(table.keys, key)

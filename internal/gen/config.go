@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -67,6 +68,10 @@ func (c configSchemas) structSchema(o *structType, orNull bool) object {
 		if f.tag.Get("needed") != "" {
 			needed = append(needed, f.name)
 		}
+		if f.tag.Get("having") != "" {
+			properties = c.addForm(properties, o, &f)
+			continue
+		}
 		properties = append(properties, member{f.name, c.fieldSchema(o, &f)})
 		for also := range strings.FieldsSeq(f.tag.Get("also")) { // other names of the same key
 			same := f
@@ -75,6 +80,9 @@ func (c configSchemas) structSchema(o *structType, orNull bool) object {
 		}
 	}
 	for _, key := range config.ForeignKeys(o.name) {
+		if slices.ContainsFunc(properties, func(m member) bool { return m.name == key }) {
+			continue // a form of it is onecall's (addForm)
+		}
 		properties = append(properties, member{key, object{{"$ref", "#/$defs/foreign"}}})
 	}
 	schema := object{{"type", typeOrNull("object", orNull)}, {"additionalProperties", false}}
@@ -82,6 +90,22 @@ func (c configSchemas) structSchema(o *structType, orNull bool) object {
 		schema = append(schema, member{"required", needed})
 	}
 	return append(schema, member{"properties", properties})
+}
+
+// addForm adds a field that is read only if its value has certain keys: as a further form of the property with this name, which another
+// field has or other programs write, or as a property.
+func (c configSchemas) addForm(properties object, o *structType, f *field) object {
+	form := c.fieldSchema(o, f)
+	for i, known := range properties {
+		if known.name == f.name {
+			properties[i].value = object{{"anyOf", []any{known.value, form}}}
+			return properties
+		}
+	}
+	if slices.Contains(config.ForeignKeys(o.name), f.name) {
+		form = object{{"anyOf", []any{form, object{{"$ref", "#/$defs/foreign"}}}}}
+	}
+	return append(properties, member{f.name, form})
 }
 
 // fieldSchema returns the schema of a field with its description and default.

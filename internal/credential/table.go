@@ -1,0 +1,194 @@
+// Package credential holds what callers bring for sources that are called as their callers: headers of their own requests, or tokens for
+// which theirs are exchanged. It also gets the tokens of onecall itself.
+package credential
+
+import (
+	"cmp"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// Rule says what callers bring for one source, or for one HTTP endpoint.
+type Rule struct {
+	Name string   // of the source, or of the endpoint's function
+	Pass []string // headers of the request that calls carry; a request needs each of them, once
+	// Exchange is where the token of the request, which an authorization server has issued, is exchanged for one that calls carry (RFC 8693);
+	// nil: calls carry Pass.
+	Exchange *Endpoint
+}
+
+// Bounds of what is remembered. What no request has brought for maxIdle is forgotten, until another request brings it.
+const (
+	maxCredentials = 4096
+	maxIdle        = time.Hour
+)
+
+// Table implements steps.Credentials. Many goroutines may use it. The zero value is not usable.
+type Table struct {
+	rules []Rule
+	*memory
+
+	// MAC identifies texts and reveals nothing of them. It may be set before the first request, to one that is the same for all processes that
+	// share a journal: runs are bound to what it returns. The one of New is another one in each process.
+	MAC func(texts ...[]byte) []byte
+}
+
+// memory has the credentials that requests have brought.
+type memory struct {
+	mu    sync.Mutex
+	known *simplelru.LRU[string, *entry] // by the ID of the credential
+}
+
+type entry struct {
+	*steps.Credential
+	used time.Time
+}
+
+// New returns a table with these rules, which have different names. It knows what the table knows that it replaces; nil: there is none.
+func New(rules []Rule, before *Table) *Table {
+	t := &Table{rules: slices.Clone(rules)}
+	slices.SortFunc(t.rules, func(a, b Rule) int { return cmp.Compare(a.Name, b.Name) })
+	if before != nil {
+		t.memory, t.MAC = before.memory, before.MAC
+		return t
+	}
+	t.memory, t.MAC = &memory{}, processMAC()
+	t.known, _ = simplelru.NewLRU[string, *entry](maxCredentials, nil) // fails only for a size below 1
+	return t
+}
+
+// processMAC returns an HMAC under a key that only this process has.
+func processMAC() func(texts ...[]byte) []byte {
+	key := make([]byte, sha256.Size)
+	_, _ = rand.Read(key) // never fails
+	return func(texts ...[]byte) []byte {
+		h := hmac.New(sha256.New, key)
+		for _, text := range texts {
+			h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text))))
+			h.Write(text)
+		}
+		return h.Sum(nil)[:16]
+	}
+}
+
+// Bring remembers what a request of a caller brings, and returns the IDs of its credentials, separated by blanks and in the order of their
+// names; "": it brings nothing.
+func (t *Table) Bring(caller *steps.Caller, header http.Header) string {
+	var ids []string
+	for i := range t.rules {
+		r := &t.rules[i]
+		if r.Exchange != nil && !strings.HasPrefix(caller.ID, "jwt:") {
+			continue // such as a token of the table: it means nothing to others
+		}
+		if headers := passed(header, r.brings()); headers != nil {
+			ids = append(ids, t.remember(r, caller, headers))
+		}
+	}
+	return strings.Join(ids, " ")
+}
+
+// brings returns the headers that a request needs.
+func (r *Rule) brings() []string {
+	if r.Exchange != nil {
+		return authorization
+	}
+	return r.Pass
+}
+
+var authorization = []string{"Authorization"}
+
+// credential returns what a caller brings in these headers.
+func (r *Rule) credential(digest string, caller *steps.Caller, headers map[string]string) *steps.Credential {
+	if r.Exchange == nil {
+		return passedCredential(r.Name, digest, headers)
+	}
+	_, subject, _ := strings.Cut(strings.TrimSpace(headers["Authorization"]), " ") // of a caller that this token identified
+	return exchangedCredential(r, digest, strings.TrimSpace(subject), caller.Expires)
+}
+
+// passed returns the named headers of a request; nil: one of them is missing, is there twice, or cannot be sent.
+func passed(header http.Header, names []string) map[string]string {
+	headers := make(map[string]string, len(names))
+	for _, name := range names {
+		values := header[http.CanonicalHeaderKey(name)]
+		if len(values) != 1 || values[0] == "" || !httpguts.ValidHeaderFieldValue(values[0]) {
+			return nil
+		}
+		headers[name] = values[0]
+	}
+	return headers
+}
+
+// remember adds the credential of a caller, unless it is known, and returns its ID.
+func (t *Table) remember(r *Rule, caller *steps.Caller, headers map[string]string) string {
+	parts := [][]byte{[]byte("credential"), []byte(caller.ID), []byte(r.Name)}
+	for _, name := range r.brings() {
+		parts = append(parts, []byte(http.CanonicalHeaderKey(name)), []byte(headers[name]))
+	}
+	digest := hex.EncodeToString(t.MAC(parts...))
+	id := (&steps.Credential{Name: r.Name, Digest: digest}).ID()
+	now := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if known, ok := t.known.Get(id); ok {
+		known.used = now
+		return id
+	}
+	for {
+		_, oldest, ok := t.known.GetOldest()
+		if !ok || now.Sub(oldest.used) < maxIdle {
+			break
+		}
+		t.known.RemoveOldest()
+	}
+	t.known.Add(id, &entry{r.credential(digest, caller, headers), now})
+	return id
+}
+
+// Find implements steps.Credentials.
+func (t *Table) Find(name, digest string) *steps.Credential {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known, ok := t.known.Peek((&steps.Credential{Name: name, Digest: digest}).ID())
+	if !ok || time.Since(known.used) >= maxIdle {
+		return nil
+	}
+	return known.Credential
+}
+
+// Missing implements steps.Credentials.
+func (t *Table) Missing(name string) *fault.Error {
+	for i := range t.rules {
+		switch r := &t.rules[i]; {
+		case r.Name != name:
+		case r.Exchange != nil:
+			return fault.New(fault.Denied, "%s is called with a token for which yours is exchanged: come to onecall with a token of the authorization "+
+				"server", name)
+		default:
+			return fault.New(fault.Denied, "%s is called with your own credential: send %s with each request to onecall", name, headersInWords(r.Pass))
+		}
+	}
+	return nil
+}
+
+// headersInWords names headers for a message.
+func headersInWords(names []string) string {
+	if len(names) == 1 {
+		return "the header " + names[0]
+	}
+	return "the headers " + strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}

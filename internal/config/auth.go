@@ -81,8 +81,8 @@ func (a *Auth) TokenURLs() (urls []string) {
 }
 
 // neverPassed are headers that belong to the connection, to the message, or to what proxies say of it. Names that end in - are prefixes.
-var neverPassed = []string{"Host", "Cookie", "Connection", "Keep-Alive", "Te", "Trailer", "Upgrade", "Content-", "Transfer-Encoding", "Mcp-",
-	"Proxy-", "Forwarded", "X-Forwarded-", "Onecall-", "Accept", "Expect", "Last-Event-Id"}
+var neverPassed = []string{"Host", "Cookie", "Connection", "Keep-Alive", "Te", "Trailer", "Upgrade", "Content-", "Transfer-Encoding",
+	"Mcp-", "Proxy-", "Forwarded", "X-Forwarded-", "Onecall-", "Accept", "Expect", "Last-Event-Id"}
 
 // isNeverPassed reports whether a header in canonical form is one of neverPassed.
 func isNeverPassed(name string) bool {
@@ -125,7 +125,7 @@ func (d *decoder) checkOwn(at string, a *Auth, headers map[string]string) {
 // checkOwnKeys checks which keys of auth are given.
 func (d *decoder) checkOwnKeys(at string, a *Auth, kind string) {
 	client := a.TokenURL != nil || a.Audience != nil || a.Scope != nil || a.ClientID != nil || a.Secret != nil || a.PrivateKey != nil
-	bad := func(format string, args ...any) { d.faultAt(at, fault.BadRequest, format, args...) }
+	bad := func(why string) { d.faultAt(at, fault.BadRequest, "%s", why) }
 	switch {
 	case kind != "" && a.ClientCredentials != nil:
 		bad("caller and clientCredentials exclude each other: calls carry the credentials of each caller, or those of onecall")

@@ -85,7 +85,9 @@ func algorithmOf(key crypto.PrivateKey) jose.SignatureAlgorithm {
 	case ed25519.PrivateKey:
 		return jose.EdDSA
 	case *ecdsa.PrivateKey:
-		return map[elliptic.Curve]jose.SignatureAlgorithm{elliptic.P256(): jose.ES256, elliptic.P384(): jose.ES384, elliptic.P521(): jose.ES512}[key.Curve]
+		return map[elliptic.Curve]jose.SignatureAlgorithm{
+			elliptic.P256(): jose.ES256, elliptic.P384(): jose.ES384, elliptic.P521(): jose.ES512,
+		}[key.Curve]
 	}
 	return ""
 }

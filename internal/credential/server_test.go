@@ -124,7 +124,8 @@ func (s *assertedServer) VerifyClient(ctx context.Context, r *op.Request[op.Clie
 	if r.Data.ClientAssertionType != oidc.ClientAssertionTypeJWTAssertion {
 		return nil, oidc.ErrInvalidClient()
 	}
-	request, err := op.VerifyJWTAssertion(ctx, r.Data.ClientAssertion, op.NewJWTProfileVerifier(s.server, s.server.url, time.Minute, time.Second))
+	verifier := op.NewJWTProfileVerifier(s.server, s.server.url, time.Minute, time.Second)
+	request, err := op.VerifyJWTAssertion(ctx, r.Data.ClientAssertion, verifier)
 	if err != nil {
 		return nil, oidc.ErrInvalidClient().WithParent(err)
 	}
@@ -189,7 +190,7 @@ func (users) ExampleClientID() string                     { return "service" }
 // claimsOf returns the text of a JWT's claims.
 func claimsOf(t *testing.T, token string) string {
 	t.Helper()
-	parsed, err := jose.ParseSigned(strings.TrimPrefix(token, bearer), algorithms)
+	parsed, err := jose.ParseSignedCompact(strings.TrimPrefix(token, bearer), algorithms)
 	if err != nil {
 		t.Fatalf("%s: %v", token, err)
 	}

@@ -21,7 +21,8 @@ type identity [sha256.Size]byte
 // another function for each credential.
 func identify(spec *steps.Spec) identity {
 	h := sha256.New()
-	for _, piece := range []string{spec.Name, spec.Description, string(spec.Input), string(spec.Output), spec.Effect.String(), spec.Credential} {
+	pieces := []string{spec.Name, spec.Description, string(spec.Input), string(spec.Output), spec.Effect.String(), spec.Credential}
+	for _, piece := range pieces {
 		var length [8]byte
 		binary.BigEndian.PutUint64(length[:], uint64(len(piece)))
 		h.Write(length[:])

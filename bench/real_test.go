@@ -30,6 +30,7 @@ func TestRealChains(t *testing.T) {
 	t.Parallel()
 	for file, want := range map[string]struct{ chains, calls int }{
 		"nestful_math": {529, 2668}, "taubench": {91, 537}, "bfcl_base": {111, 681}, "bfcl_long_context": {94, 567},
+		"workbench": {235, 615}, "agentdojo_user": {61, 182},
 	} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/bench/datasets"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/internal/tally"
 	"github.com/onecall-mcp/onecall/steps"
@@ -22,17 +22,17 @@ func TestWrittenBySteps(t *testing.T) {
 	counter := newCounter(t)
 	count := func(text []byte) int { return counter.Count(text, -1) }
 	var single, long, short int
-	for _, file := range []string{"nestful_math", "taubench", "bfcl_base", "bfcl_long_context"} {
+	for _, file := range datasets.Names() {
 		for _, c := range readChains(t, filepath.Join("..", "..", "shared", "data", file+".jsonl")) {
 			calls := c.calls(t)
 			for i := range calls {
 				single += count(tally.CallText(calls[i].Function, calls[i].Args))
 			}
-			request := func(steps string) int {
+			request := func(steps []byte) int {
 				return count(tally.CallText("chain", fmt.Appendf(nil, `{"steps":%s,"lite":true}`, steps)))
 			}
-			long += request(string(c.Steps))
-			short += request(shortSteps(t, string(c.Steps)))
+			long += request(c.Steps)
+			short += request(datasets.Short(c.Steps))
 		}
 	}
 	t.Logf("tokens written: %d as single calls, %d as chains (%.3f), %d in the short form (%.3f)",
@@ -80,28 +80,4 @@ func TestWrittenDependentCalls(t *testing.T) {
 			t.Errorf("%s: %d tokens, want at most %d", test.name, n, test.most)
 		}
 	}
-}
-
-// shortSteps writes steps in the short form.
-func shortSteps(t *testing.T, list string) string {
-	t.Helper()
-	var all []string
-	for _, step := range gjson.Parse(list).Array() {
-		members := []string{}
-		step.ForEach(func(key, v gjson.Result) bool {
-			switch key.Str {
-			case "fn":
-			case "args":
-				members = append(members, step.Get("fn").Raw+":"+v.Raw)
-			default:
-				members = append(members, key.Raw+":"+v.Raw)
-			}
-			return true
-		})
-		if !step.Get("args").Exists() {
-			members = slices.Insert(members, 0, step.Get("fn").Raw+":{}")
-		}
-		all = append(all, "{"+strings.Join(members, ",")+"}")
-	}
-	return "[" + strings.Join(all, ",") + "]"
 }

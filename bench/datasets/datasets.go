@@ -18,7 +18,9 @@ import (
 )
 
 // Names returns the names of the data sets' files, without .jsonl.
-func Names() []string { return []string{"nestful_math", "taubench", "bfcl_base", "bfcl_long_context"} }
+func Names() []string {
+	return []string{"nestful_math", "taubench", "bfcl_base", "bfcl_long_context", "workbench", "agentdojo_user"}
+}
 
 // Files returns the names of the data sets' files.
 func Files() (files []string) {
@@ -36,7 +38,22 @@ type Chain struct {
 	Results      []json.RawMessage `json:"results"`
 	Intermediate []json.RawMessage `json:"intermediate"` // NESTFUL: the values; the results are {"result":value}
 	Turn         []int             `json:"turn"`         // BFCL: the user's turn that each step belongs to
+	FromText     []Literal         `json:"from_text"`    // AgentDojo: arguments that stand only within a text of an earlier result
+	ShortRefs    []Literal         `json:"short_refs"`   // AgentDojo: arguments too short to tell what they refer to
 	Return       []int             `json:"-"`            // the steps whose results it returns; empty: the last step
+}
+
+// Literal is an argument that a model wrote after it had read a result.
+type Literal struct {
+	Step int    `json:"step"` // the step that has the argument
+	Path string `json:"path"` // where the result has it, as a reference
+	Ref  string `json:"ref"`  // the same, of a short one
+}
+
+// source returns the step whose result was read.
+func (l Literal) source() (int, bool) {
+	step, _, ok := parseReference(l.Path + l.Ref)
+	return step, ok
 }
 
 // Step is a step with references in its arguments.

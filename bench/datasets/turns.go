@@ -32,7 +32,7 @@ func (c *Chain) Turns() ([]*Chain, error) {
 
 // Parts splits a chain where a model must read a result before it can write the next step. That is before a step that refers to one entry
 // of a list with several, or to a member by a key that is the value itself, such as "$2.items.4711.id": the model chose the entry or the
-// member. A chain without such a step is not split.
+// member. It is also before a step with an argument that stands only within a text of a result. A chain without such a step is not split.
 func (c *Chain) Parts() ([]*Chain, error) {
 	written, err := c.Written()
 	if err != nil {
@@ -40,7 +40,7 @@ func (c *Chain) Parts() ([]*Chain, error) {
 	}
 	starts := []int{0}
 	for i := range written {
-		if start := starts[len(starts)-1]; i > start && c.isChosen(written[i].Args, start, i) {
+		if start := starts[len(starts)-1]; i > start && (c.isChosen(written[i].Args, start, i) || c.isRead(i, start)) {
 			starts = append(starts, i)
 		}
 	}
@@ -90,6 +90,11 @@ func (c *Chain) between(written []Step, first, end int, later map[int]bool) (*Ch
 			return nil, fmt.Errorf("%s: %w", t.ID, err)
 		}
 		steps = append(steps, step{written[i].Fn, within(written[i].Args, literal, first, later)})
+		for _, source := range c.read(i) {
+			if source < first {
+				later[source] = true
+			}
+		}
 	}
 	for i := first; i < end-1; i++ {
 		if later[i] {
@@ -102,6 +107,21 @@ func (c *Chain) between(written []Step, first, end int, later map[int]bool) (*Ch
 	var err error
 	t.Steps, err = rawjson.Marshal(steps)
 	return t, err
+}
+
+// read returns the earlier steps whose results a model must have read before it can write a step.
+func (c *Chain) read(step int) (sources []int) {
+	for _, l := range slices.Concat(c.FromText, c.ShortRefs) {
+		if source, ok := l.source(); ok && l.Step == step {
+			sources = append(sources, source)
+		}
+	}
+	return sources
+}
+
+// isRead reports whether one of these is not before start.
+func (c *Chain) isRead(step, start int) bool {
+	return slices.ContainsFunc(c.read(step), func(source int) bool { return source >= start })
 }
 
 // isChosen reports whether a value refers to something that was chosen from the result of one of the steps from start to end.

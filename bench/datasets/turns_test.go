@@ -77,3 +77,27 @@ func TestParts(t *testing.T) {
 		t.Errorf("one part: got %v, %v, want the chain itself", alone, err)
 	}
 }
+
+// TestPartsOfTexts checks that a chain ends before a step with an argument that a model takes from a text, and returns the text.
+func TestPartsOfTexts(t *testing.T) {
+	t.Parallel()
+	c := &datasets.Chain{
+		ID: "files",
+		Steps: json.RawMessage(`[{"fn":"a","args":{}},{"fn":"b","args":{}},
+			{"fn":"c","args":{"name":"notes","x":"$1"}},{"fn":"d","args":{"id":"7"}}]`),
+		LiteralArgs: []json.RawMessage{[]byte(`{}`), []byte(`{}`), []byte(`{"name":"notes","x":2}`), []byte(`{"id":"7"}`)},
+		Results:     []json.RawMessage{[]byte(`["see notes"]`), []byte(`2`), []byte(`[{"id":"7"}]`), []byte(`4`)},
+		FromText:    []datasets.Literal{{Step: 2, Path: "$0[0]"}},
+		ShortRefs:   []datasets.Literal{{Step: 3, Ref: "$2[0].id"}},
+	}
+	parts, err := c.Parts()
+	if err != nil || len(parts) != 3 {
+		t.Fatalf("got %d parts, %v, want 3", len(parts), err)
+	}
+	if got := string(parts[1].Steps); got != `[{"fn":"c","args":{"name":"notes","x":2}}]` {
+		t.Errorf("the second part is %s", got)
+	}
+	if got := parts[0].Return; !slices.Equal(got, []int{0, 1}) {
+		t.Errorf("the first part returns %v, want both results", got)
+	}
+}

@@ -21,6 +21,7 @@ import (
 // titles of the data sets, by their files.
 var titles = map[string]string{
 	"nestful_math": "NESTFUL", "taubench": "tau-bench", "bfcl_base": "BFCL base", "bfcl_long_context": "BFCL long context",
+	"workbench": "WorkBench", "agentdojo_user": "AgentDojo",
 }
 
 // dataSet holds the costs of the chains of one data set, or of all.
@@ -59,7 +60,7 @@ func realChains(ctx context.Context, b *harness.Bench) {
 	}
 	harness.FailIf(len(sets) == 0, "%w", harness.ErrNotHere)
 	b.Corpus = append(b.Corpus,
-		fmt.Sprintf("%d tasks of NESTFUL, tau-bench and BFCL v4 (multi-turn base and long context), replayed", sum.tasks))
+		fmt.Sprintf("%d tasks of NESTFUL, tau-bench, BFCL v4 (multi-turn base and long context), WorkBench and AgentDojo, replayed", sum.tasks))
 	reportSets(b, append(sets, sum))
 	if len(sets) == len(datasets.Names()) {
 		sum.figures(b)
@@ -130,7 +131,7 @@ func replay(c *datasets.Chain) *sentChain {
 
 // run runs the chain as a model sends it, with more fields.
 func (t *sentChain) run(ctx context.Context, fields string) (request, answer []byte) {
-	request = fmt.Appendf(nil, `{"steps":%s%s%s}`, t.Steps, fields, t.fields)
+	request = fmt.Appendf(nil, `{"steps":%s%s%s}`, datasets.Short(t.Steps), fields, t.fields)
 	a := t.player.Engine.Run(t.player.Cassette.Cursor(ctx, ""), request, nil)
 	harness.FailIf(!a.OK, "the chain failed: %s", a.JSON)
 	return request, a.JSON

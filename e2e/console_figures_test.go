@@ -70,7 +70,8 @@ func measureConsole(b *testing.B, runs int, more string) *measuredConsole {
 	c.cmd.Env = append(c.cmd.Env, "XDG_STATE_HOME="+dir)
 	c.listen(b)
 	c.tools, c.consoleBrowser, c.window = stateless(b, c.url).with(boss), c.browse(b, boss), c.openWindow(b)
-	c.window.do(chromedp.Navigate(c.window.base+"login"), chromedp.SendKeys("#token", boss), chromedp.Submit("#token"), chromedp.WaitVisible("nav"))
+	c.window.do(chromedp.Navigate(c.window.base+"login"), chromedp.SendKeys("#token", boss), chromedp.Submit("#token"),
+		chromedp.WaitVisible("nav"))
 	return c
 }
 

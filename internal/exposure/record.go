@@ -1,6 +1,6 @@
 // Package exposure knows what the models of clients were shown of labeled values, and what these clients had sent before: what flow rules
-// through a model go by. A Record is of one client: of its session or, without a session, of its caller. Labels are what the engine asks for
-// one request.
+// through a model go by. A Record is of one client: of its session or, without a session, of its caller. Labels are what the engine asks
+// for one request.
 package exposure
 
 import (

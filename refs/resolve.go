@@ -17,10 +17,10 @@ import (
 func (b *boundReference) resolve(work *workMeter, dst []byte, s *Scope, at string) ([]byte, error) {
 	var raw []byte
 	var err *fault.Error
-	if work.blocks != nil { // a template
-		raw, err = s.root(b.root, b.number)
-	} else {
+	if work.inputText {
 		raw, err = s.textRoot(b.root, b.number)
+	} else {
+		raw, err = s.root(b.root, b.number)
 	}
 	if err == nil {
 		err = work.countBytes(len(raw))

@@ -186,6 +186,10 @@ func TestInputText(t *testing.T) {
 			t.Errorf("%s selects %s, %v, want %s", text, got, err, want)
 		}
 	}
+	s.Blocks = nil
+	if got, err := compileWhole(t, `$input.p`).Resolve(context.Background(), nil, s); err != nil || string(got) != `"mark"` {
+		t.Errorf("without blocks, a template gives %s, %v", got, err)
+	}
 	length := compileExpression(t, `len($input.p)`)
 	if got, err := length.Eval(context.Background(), s); err != nil || string(got) != "8" {
 		t.Errorf("the text has the length %s, %v, want 8", got, err)

@@ -84,7 +84,7 @@ func (s *Scope) root(root Root, number int) ([]byte, *fault.Error) {
 	return nil, fault.New(fault.NotSupported, "$%s is not supported by this version.", root.name())
 }
 
-// textRoot is root for all but templates.
+// textRoot is root with the text of blocks in the input, for all but templates.
 func (s *Scope) textRoot(root Root, number int) ([]byte, *fault.Error) {
 	if root == RootInput && s.InputText != nil {
 		return s.InputText()

@@ -60,7 +60,7 @@ func (s *Selector) Resolve(ctx context.Context, sc *Scope) ([]byte, error) {
 	if s.expr != nil {
 		return s.expr.Eval(ctx, sc)
 	}
-	w := workMeter{ctx: ctx}
+	w := workMeter{ctx: ctx, inputText: true}
 	defer w.slot.Release()
 	raw, err := s.ref.resolve(&w, nil, sc, s.at)
 	if err != nil {

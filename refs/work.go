@@ -16,6 +16,7 @@ const heavyWalk = 1 << 20
 type workMeter struct {
 	ctx            context.Context
 	blocks         Blocks // of which references give the bytes; nil: they give handles
+	inputText      bool   // $input is Scope.InputText
 	uncheckedBytes int    // since ctx was checked
 	slot           admit.Slot
 }

@@ -163,7 +163,9 @@ func (h *holding) to() int64 {
 // checkHoldings says what is wrong unless each lock had one holder at a time, with a larger fence than those before. afterDead is how many
 // locks were taken after a holder that never ended its own.
 func checkHoldings(list []*holding) (wrong []string, afterDead int) {
-	slices.SortFunc(list, func(a, b *holding) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.from(), b.from())) })
+	slices.SortFunc(list, func(a, b *holding) int { // several may hold a lock within a millisecond
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.from(), b.from()), cmp.Compare(a.fence, b.fence))
+	})
 	for i, h := range list {
 		if h.from() < h.asked || h.from() > h.held {
 			wrong = append(wrong, fmt.Sprintf("%+v was not taken between the call and its answer", *h))
@@ -336,6 +338,7 @@ func TestCheckHoldings(t *testing.T) {
 		"beside a dead":    {[]*holding{at(1, 1000, 0), at(2, 999+ttl, 0)}, 1, 1},
 		"a smaller fence":  {[]*holding{at(2, 1000, 1100), at(1, 1100, 0)}, 1, 0},
 		"by another clock": {[]*holding{late}, 1, 0},
+		"at one time":      {[]*holding{at(2, 1000, 1000), at(1, 1000, 1000)}, 0, 0},
 	} {
 		if wrong, afterDead := checkHoldings(test.list); len(wrong) != test.wrong || afterDead != test.afterDead {
 			t.Errorf("%s: %d faults (%v), %d after a dead holder; want %d and %d", name, len(wrong), wrong, afterDead, test.wrong, test.afterDead)

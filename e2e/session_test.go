@@ -54,8 +54,9 @@ var sessionScript = []soakKind{
 	wantText("wrong", `{"steps":[{"expr.evil":{"x":1}}]}`, `"unknown_function"`),
 }
 
-// TestLongSession makes a thousand chains in one session, in the time of ONECALL_TEST_SESSION, such as 1h; without it a hundred, at once.
-// Results on disk, the journal and the memory of the server stay within their bounds, and do not grow once the first runs have expired.
+// TestLongSession makes a thousand chains in one session, in the time of ONECALL_TEST_SESSION, such as 1h: results on disk, the journal and
+// the memory of the server stay within their bounds, and do not grow once the first runs have expired. Without it there are a hundred, at
+// once, which prove the bounds alone.
 func TestLongSession(t *testing.T) {
 	t.Parallel()
 	chains, duration := sessionChains/10, time.Duration(0)

@@ -142,6 +142,8 @@ type streamProxy struct {
 	open   atomic.Int32 // those that the browser has not left
 	held   atomic.Int32 // how many of them, the first ones, get no events any more
 	asked  atomic.Bool  // a stream has asked not to be held back
+
+	hung atomic.Pointer[chan struct{}] // requests are not answered until it is closed; nil: they are
 }
 
 func newStreamProxy(t *testing.T, server string) *streamProxy {
@@ -151,7 +153,7 @@ func newStreamProxy(t *testing.T, server string) *streamProxy {
 		t.Fatal(err)
 	}
 	p := &streamProxy{}
-	p.Server = httptest.NewServer(&httputil.ReverseProxy{
+	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(to)
 			r.Out.Host = r.In.Host
@@ -167,7 +169,16 @@ func newStreamProxy(t *testing.T, server string) *streamProxy {
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }, // the browser has left
-	})
+	}
+	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if hung := p.hung.Load(); hung != nil {
+			select {
+			case <-*hung:
+			case <-r.Context().Done():
+			}
+		}
+		proxy.ServeHTTP(w, r)
+	}))
 	t.Cleanup(p.CloseClientConnections)
 	return p
 }
@@ -229,6 +240,31 @@ func TestPageWithoutEvents(t *testing.T) {
 		t.Error("the page has not opened another stream")
 	}
 	w.says("")
+}
+
+// TestNetworkHangs: an open page says that the connection is lost when nothing answers any more, without an error.
+func TestNetworkHangs(t *testing.T) {
+	t.Parallel()
+	const boss = "oc_token-of-the-boss"
+	s := serveHTTP(t, bossConfig(t, t.TempDir(), boss), "--console")
+	proxy := newStreamProxy(t, s.url)
+	w := (&httpServer{url: proxy.URL + "/mcp"}).openWindow(t, isAway...)
+	w.login(boss)
+	for _, path := range []string{"", "playground"} {
+		opened := proxy.opened.Load()
+		w.do(chromedp.Navigate(w.base + path))
+		polltest.Until(t, "the page has a stream", func() bool { return proxy.opened.Load() > opened }, s.stderr)
+		w.says("")
+		hung := make(chan struct{})
+		proxy.hung.Store(&hung)
+		proxy.held.Store(math.MaxInt32)
+		w.later(25_000)
+		w.says("lost")
+		proxy.held.Store(0)
+		proxy.hung.Store(nil)
+		close(hung)
+		w.says("")
+	}
 }
 
 // TestPagesInBackground: pages that were opened in the background hold no stream, of which a browser has six for all of them. One that is

@@ -3,7 +3,7 @@ import { createEditor } from "prism-code-editor";
 import "prism-code-editor/prism/languages/json";
 import "./editor.css";
 
-// Longer texts stay in the textarea, and have no colors: each key would take too long.
+// Longer texts have no colors, and a page that opens with one keeps its textarea: each key would take too long.
 const most = 100_000;
 
 const languageOf = (text) => (text.length <= most && /^\s*[{[]/.test(text) ? "json" : "text");

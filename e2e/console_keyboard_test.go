@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -173,10 +174,23 @@ access: {tokens: [{name: boss, sha256: %[4]q, tier: admin, console: approve}]}
 
 	w.enter(`nav a[href$="/sources"]`)
 	w.await(`!!document.querySelector("[action$='/sources/inner'] button") && !!document.querySelector(".status.ready")`)
+	w.tabTo(`summary`)
+	w.press("\r")
+	own := filepath.Join(folder, "inner.own.yaml")
+	if err := os.Rename(own, own+".away"); err != nil { // it cannot start again
+		t.Fatal(err)
+	}
 	w.enter(`[action$="/sources/inner"] button`)
 	waitForLog(t, s.stderr, "a source is restarted", 1)
-	waitForLog(t, s.stderr, "a source is back", 1)
-	w.await(`document.querySelectorAll(".status.retrying").length == 0`) // the page keeps itself up to date
+	w.await(`!!document.querySelector(".status.retrying")`)
+	evaluate[bool](w, `window.stays = true`)
+	if err := os.Rename(own+".away", own); err != nil {
+		t.Fatal(err)
+	}
+	w.await(`!!document.querySelector(".status.ready")`) // the page keeps itself up to date
+	if !evaluate[bool](w, `!!window.stays`) {
+		t.Error("the page of sources was left")
+	}
 	w.wantAccessibleWhenNarrow(axe)
 
 	w.enter(`nav a[href$="/chains"]`)

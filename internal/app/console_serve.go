@@ -37,8 +37,8 @@ func (s *server) consoleBackend() *console.Backend {
 		}}
 }
 
-// restart returns what closes the connection to a server and opens it again; nil: the source is no server, or is disabled.
-func (a *App) restart(source string) func() {
+// restart returns what closes the connection to a server and opens it again (console.Calls); nil: the source is no server, or is disabled.
+func (a *App) restart(source string) func() int {
 	if server := a.servers[source]; server != nil {
 		return server.Restart
 	}

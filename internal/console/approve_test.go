@@ -161,7 +161,8 @@ func TestManyWaitingCalls(t *testing.T) {
 	}
 	ann := s.browser(t, "ann")
 	_, page := ann.get("runs/" + run + "/approve")
-	wantText(t, page, "1,000 calls", "Approve all 1,000", "&lt;script&gt;", `\u202e`, "!<script>alert", "show all of it", `<button name="turn" value="50">`, "!<strong>0[50]</strong>")
+	wantText(t, page, "1,000 calls", "Approve all 1,000", "&lt;script&gt;", `\u202e`, "!<script>alert", "show all of it",
+		`<button name="turn" value="50">`, "!<strong>0[50]</strong>", "!hidden>Show again")
 	if len(page) > 200_000 {
 		t.Errorf("the page has %d bytes", len(page))
 	}

@@ -47,8 +47,9 @@ type Calls struct {
 	Run     func(ctx context.Context, request []byte, caller *chain.Caller) *chain.Answer
 
 	BrokenChains func() []*fault.Error // why saved chains cannot be used; nil: all can
-	// Restart returns what closes the connection to a source and opens it again at once; nil: the source has none. It may be nil, too.
-	Restart func(source string) func()
+	// Restart returns what closes the connection to a source and opens it again, and returns how many calls that ends; nil: the source has
+	// none. It may be nil, too.
+	Restart func(source string) func() int
 }
 
 // Viewer is a person who looks.

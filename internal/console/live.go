@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,8 +18,8 @@ const (
 	changeShare = 75 * time.Millisecond  // what each open stream adds to it, so that many pages do not slow down the runs that they show
 )
 
-// stream is the stream of events of a page. It says only that something on the page has changed, and the page asks for itself again. So
-// whatever a viewer may not see is not even told of by its time. That it lasts tells the page that the viewer is still let in.
+// stream is the stream of events of a page. It says only that something on the page has changed, and the page asks for itself again. So it
+// does not even tell when something happened that the viewer may not see. While it lasts, the page knows that the viewer is still let in.
 type stream struct {
 	*request
 	about string // what the page shows if it is no run: onStill or onSources; "": runs
@@ -213,7 +214,14 @@ func (s *stream) lookAtSources() error {
 		return err
 	}
 	s.sources = calls.Catalog.Changed() // before they are read, so that no change is missed
-	s.shown = fmt.Sprintf("%+v", s.view(calls).Sources())
+	var shown strings.Builder
+	for _, info := range s.view(calls).Sources() {
+		fmt.Fprintln(&shown, info.Name, info.State, info.Since.UnixMicro(), info.Retry.UnixMicro(), info.Version, len(info.Functions))
+		if info.Error != nil {
+			fmt.Fprintln(&shown, info.Error.Code, info.Error.Message)
+		}
+	}
+	s.shown = shown.String()
 	return nil
 }
 

@@ -39,9 +39,9 @@ func showSources(r *request) (*page, error) {
 	}
 	v := &sourcesView{Flags: r.Flags}
 	view := r.view(calls)
-	functions := view.Registry()
+	functions, restartOf := view.Registry(), r.restarter(calls)
 	for _, info := range view.Sources() {
-		s := sourceView{SourceInfo: info, Restarts: r.restartOf(calls, info.Name) != nil,
+		s := sourceView{SourceInfo: info, Restarts: restartOf(info.Name) != nil,
 			NeedsLogin: r.viewer.readsCauses() && info.Error != nil && info.Error.Code == fault.Denied}
 		for name := range info.Functions {
 			if functions.Has(name) {
@@ -53,28 +53,27 @@ func showSources(r *request) (*page, error) {
 	return &page{template: "sources", title: "Sources", data: v, live: liveSources}, nil
 }
 
-// restartOf returns what restarts a source, for those who act and are administrators of all its functions; nil: nothing does, or the viewer
-// may not. Of a source whose functions are not known, only an administrator of all functions is sure to be that.
-func (r *request) restartOf(calls *Calls, source string) func() {
+// restarter returns a function that returns what restarts a source, for those who act and are administrators of all its functions; nil:
+// nothing does, or the viewer may not. Of a source whose functions are unknown, only an administrator of all functions is sure to be that.
+func (r *request) restarter(calls *Calls) func(source string) func() int {
 	if !r.viewer.Acts || r.viewer.Tier < steps.TierAdmin || calls.Restart == nil {
-		return nil
+		return func(string) func() int { return nil }
 	}
 	if r.viewer.All {
-		return calls.Restart(source)
+		return calls.Restart
 	}
-	functions, usable := 0, r.view(calls).Registry()
+	usable, all := r.view(calls).Registry(), map[string]bool{} // by source: the viewer may use all its functions
 	for _, entry := range calls.Catalog.Registry().All() {
-		if entry.Spec().Source() != source {
-			continue
-		}
-		if functions++; !usable.Has(entry.Spec().Name) {
+		spec := entry.Spec()
+		before, known := all[spec.Source()]
+		all[spec.Source()] = (before || !known) && usable.Has(spec.Name)
+	}
+	return func(source string) func() int {
+		if !all[source] {
 			return nil
 		}
+		return calls.Restart(source)
 	}
-	if functions == 0 {
-		return nil
-	}
-	return calls.Restart(source)
 }
 
 // restartSource closes the connection to a source and opens it again.
@@ -90,12 +89,12 @@ func restartSource(r *request) (*page, error) {
 		return nil, err
 	}
 	name := r.PathValue("name")
-	restart := r.restartOf(calls, name)
+	restart := r.restarter(calls)(name)
 	if restart == nil {
 		return nil, fault.New(fault.Denied, "there is no source %s that you may restart: that needs an administrator of all its functions, and "+
 			"a server of mcpServers", fault.Quote(name))
 	}
-	restart()
-	r.log.InfoContext(r.Context(), "a source is restarted", "source", name, "caller", r.viewer.ID)
+	ended := restart()
+	r.log.InfoContext(r.Context(), "a source is restarted", "source", name, "caller", r.viewer.ID, "calls_ended", ended)
 	return &page{redirect: "sources"}, nil
 }

@@ -53,16 +53,22 @@ func TestRestartSource(t *testing.T) {
 	s.add(t, "wiki", steps.Status{State: steps.StateRetrying, Error: fault.New(fault.Unavailable, "it is away")})
 	s.add(t, "notes", ready, returning("notes.page", `1`)) // is no server
 	var restarted []string
-	s.calls.Restart = func(source string) func() {
+	s.calls.Restart = func(source string) func() int {
 		if source != "store" && source != "wiki" {
 			return nil
 		}
-		return func() { restarted = append(restarted, source) }
+		return func() int {
+			restarted = append(restarted, source)
+			return 1
+		}
 	}
 	s.backend.Serves = true
 	for viewer, may := range map[string][]string{"boss": {"store", "wiki"}, "looks": nil, "low": nil, "store": {"store"}, "list": nil, "wiki": nil} {
 		b := s.browser(t, viewer)
 		_, page := b.get("sources")
+		if got := strings.Contains(page, "Calls under way end, those of all callers."); got != (len(may) > 0) {
+			t.Errorf("the page of %s says what a restart ends: %t", viewer, got)
+		}
 		_, form := b.get("playground") // has the key of the viewer's forms
 		for _, source := range []string{"store", "wiki", "notes", "vault", "a b/c"} {
 			want := slices.Contains(may, source)

@@ -170,16 +170,22 @@ func (s *Source) Close() error {
 	return nil
 }
 
-// Restart closes the connections to the server, those of client sessions too, and starts it again at once, whatever its state was. Pending
-// calls end as if the server had crashed. A server that is starting goes on with that. Restart does not wait.
-func (s *Source) Restart() {
-	signal(s.again)
+// Restart closes the connections to the server, those of client sessions too, and starts it again, whatever its state was: as soon as the
+// old connection is closed, for which a server that hangs has closeGrace. Sessions connect again at their next use, or, with subscriptions,
+// after the usual back-off. Pending calls end as if the server had crashed. Restart returns how many there are. A server that is starting
+// goes on with that. Restart does not wait.
+func (s *Source) Restart() (calls int) {
 	s.mu.Lock()
 	sessions := slices.Collect(maps.Keys(s.clientSessions))
-	s.mu.Unlock()
-	for _, session := range sessions {
-		session.disconnect()
+	if s.conn != nil {
+		calls = s.conn.calls
 	}
+	s.mu.Unlock()
+	signal(s.again)
+	for _, session := range sessions {
+		calls += session.disconnect()
+	}
+	return calls
 }
 
 // broadcast wakes all goroutines that wait for a connection. The caller holds s.mu.

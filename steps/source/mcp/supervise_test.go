@@ -32,7 +32,8 @@ type memoryServer struct {
 	mu        sync.Mutex
 	refusal   error
 	hangs     bool
-	greetings []time.Time // when it was greeted
+	held      chan struct{} // requests wait until it is closed; nil: they do not
+	greetings []time.Time   // when it was greeted
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -45,8 +46,11 @@ func (m *memoryServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if gjson.GetBytes(body, "method").Str == "initialize" {
 		m.greetings = append(m.greetings, time.Now())
 	}
-	refusal, hangs := m.refusal, m.hangs
+	refusal, hangs, held := m.refusal, m.hangs, m.held
 	m.mu.Unlock()
+	if held != nil {
+		<-held
+	}
 	switch {
 	case hangs:
 		<-r.Context().Done()
@@ -63,6 +67,20 @@ func (m *memoryServer) set(refusal error, hangs bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.refusal, m.hangs = refusal, hangs
+}
+
+// hold has requests wait until let.
+func (m *memoryServer) hold() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.held = make(chan struct{})
+}
+
+func (m *memoryServer) let() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	close(m.held)
+	m.held = nil
 }
 
 func (m *memoryServer) greeted() []time.Time {
@@ -313,8 +331,8 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// TestRestart: a restart connects again at once, from whatever state, for client sessions at their next use. Calls that are under way end,
-// and say that they may have been applied.
+// TestRestart: a restart connects again at once, from whatever state, for client sessions at their next use. It ends the calls
+// under way, whose errors say that they may have been applied.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	inMemory(t, goodServer(nil), mcpsource.Options{}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
@@ -339,7 +357,9 @@ func TestRestart(t *testing.T) {
 		}()
 		synctest.Wait()
 		m.set(nil, false)
-		s.Restart()
+		if calls := s.Restart(); calls != 1 {
+			t.Errorf("the restart ends %d calls, want 1", calls)
+		}
 		want("restarted", 3)
 		if f, _ := fault.As(<-ended); f == nil || f.Code != fault.Unavailable || f.Outcome == fault.NotSent {
 			t.Errorf("the pending call ended with %v, want unavailable with an outcome that is not known", f)
@@ -360,6 +380,35 @@ func TestRestart(t *testing.T) {
 		synctest.Wait()
 		if got := len(m.greeted()); got > tried+3 || s.Status().State != steps.StateReady {
 			t.Errorf("restarted twice: %d greetings more", got-tried-1)
+		}
+	})
+}
+
+// TestCallsDuringRestart: while a server is restarted, its functions stay, and calls wait for it.
+func TestCallsDuringRestart(t *testing.T) {
+	t.Parallel()
+	inMemory(t, goodServer(nil), mcpsource.Options{}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
+		functions := len(s.Functions())
+		m.hold()
+		s.Restart()
+		synctest.Wait()
+		if state, got := s.Status().State, len(s.Functions()); state != steps.StateRetrying || functions == 0 || got != functions {
+			t.Errorf("during the restart the source is %s with %d functions, want retrying with %d", state, got, functions)
+		}
+		called := make(chan error, 1)
+		go func() {
+			_, err := function(t, s, "shelf.put").Call(t.Context(), []byte(`{"name":"a"}`))
+			called <- err
+		}()
+		synctest.Wait()
+		select {
+		case err := <-called:
+			t.Errorf("a call during the restart ended at once: %v", err)
+		default:
+		}
+		m.let()
+		if err := <-called; err != nil {
+			t.Errorf("the call that waited for the restart: %v", err)
 		}
 	})
 }

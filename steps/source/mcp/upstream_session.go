@@ -112,13 +112,15 @@ func (u *UpstreamSession) Close() error {
 	return nil
 }
 
-// disconnect closes the session's connection, if it has one. Its next use opens another.
-func (u *UpstreamSession) disconnect() {
+// disconnect closes the session's connection, if it has one, and returns how many calls that ends. Its next use opens another.
+func (u *UpstreamSession) disconnect() (calls int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.conn != nil {
-		u.conn.cancel()
+	if u.conn == nil || u.conn.ctx.Err() != nil {
+		return 0
 	}
+	u.conn.cancel()
+	return u.conn.calls
 }
 
 type sessionCallKey struct{ source *Source }

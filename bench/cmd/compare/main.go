@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/faults"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/flows"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/peers"
@@ -27,7 +28,8 @@ import (
 )
 
 // sections are measured in this order.
-var sections = []*harness.Section{&peers.Section, &peers.Tasks, &pipelines.Section, &tables.Section, &scale.Section, &flows.Section}
+var sections = []*harness.Section{&peers.Section, &peers.Tasks, &pipelines.Section, &tables.Section, &scale.Section,
+	&flows.Section, &faults.Section}
 
 func main() {
 	dropVariables()
@@ -79,6 +81,7 @@ func parse(args []string) *comparison {
 	flags.StringVar(&c.Tools, "tools", filepath.Join(cache, "onecall-compare"), "the `folder` for what is installed")
 	flags.BoolVar(&c.Short, "short", false, "fewer rounds, and only what installs fast")
 	flags.DurationVar(&c.Soak, "soak", 2*time.Minute, "how long the use of a server is watched; not at all with -short")
+	flags.IntVar(&c.Faults, "faults", 500, "how many faults strike each system; at most 50 with -short")
 	flags.StringVar(&c.only, "only", "", "measure these `sections` alone, separated by commas")
 	flags.StringVar(&c.out, "out", "", "the `folder` for the results (default bench/results)")
 	flags.BoolVar(&c.render, "render", false, "measure nothing, write RESULTS.md and its plots from the results")
@@ -119,7 +122,7 @@ func (c *comparison) measure(ctx context.Context, list []*harness.Section, folde
 	for _, program := range []string{"node", "npm"} {
 		_, err := exec.LookPath(program)
 		harness.FailIf(err != nil && slices.ContainsFunc(list, func(s *harness.Section) bool { return !s.NoNode }),
-			"%s is not installed; without it, only -only scale,flows works: %w", program, err)
+			"%s is not installed; without it, only -only scale,flows,faults works: %w", program, err)
 	}
 	harness.Check(os.MkdirAll(folder, 0o755))
 	c.Log("measures %s: all take some 17 minutes on two quiet cores (-short: 6), and the first time as much again to install",

@@ -76,6 +76,9 @@ func (p *Process) pid() int { return p.cmd.Process.Pid }
 // signal sends a signal to the whole group.
 func (p *Process) signal(s syscall.Signal) { _ = syscall.Kill(-p.pid(), s) }
 
+// Kill kills the whole group, as a crash would.
+func (p *Process) Kill() { p.signal(syscall.SIGKILL) }
+
 // Done is closed when the program has ended with its whole group.
 func (p *Process) Done() <-chan struct{} { return p.done }
 

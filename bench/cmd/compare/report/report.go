@@ -102,10 +102,11 @@ func (s *Section) Counted() bool { return s.Machine == Machine{} }
 
 // Options say how a section is run.
 type Options struct {
-	Root  string        // the root folder of the repository
-	Data  string        // the folder with the data sets of real chains; "": there is none
-	Tools string        // a folder for installed programs, kept from run to run
-	Short bool          // run the short form: fewer rounds, and only programs that install quickly
-	Soak  time.Duration // how long the use of a server is watched in the long form
-	Log   func(format string, args ...any)
+	Root   string        // the root folder of the repository
+	Data   string        // the folder with the data sets of real chains; "": there is none
+	Tools  string        // a folder for installed programs, kept from run to run
+	Short  bool          // run the short form: fewer rounds, and only programs that install quickly
+	Soak   time.Duration // how long the use of a server is watched in the long form
+	Faults int           // how many faults strike each system in the long form
+	Log    func(format string, args ...any)
 }

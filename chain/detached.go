@@ -36,7 +36,7 @@ type DetachedRun struct {
 	journal.Row
 	Done      int           // the steps that have ended; -1: only the process that carries it out knows
 	Cancelled bool          // it was cancelled: by Cancel or, at workers, in another way
-	Note      string        // what workers do about it, for its caller; "": workers do not have it, or Answer is there
+	Note      string        // what workers do about it, or that Answer cannot be read now, for its caller; "": neither
 	Answer    []byte        // nil: it has not ended, or its answer is not kept any more
 	Text      bool          // Answer is a text, as a string of JSON; see Answer.Text
 	Lifetime  time.Duration // how long Answer is kept from now on

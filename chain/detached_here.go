@@ -181,10 +181,12 @@ func (s *request) withAnswer(ctx context.Context, r *DetachedRun) *DetachedRun {
 	}
 	answer, lifetime, err := s.form.Results.Value(ctx, s.caller, r.token)
 	if err != nil {
-		r.token = ""
+		if r.token = ""; fault.CodeOf(err) != fault.TokenExpired {
+			r.Note = "its answer cannot be read now: ask again"
+		}
 		return r
 	}
-	r.Answer, r.Lifetime = answer, lifetime
+	r.Answer, r.Lifetime, r.Note = answer, lifetime, ""
 	s.takeLabels(ctx, r.token)
 	return r
 }

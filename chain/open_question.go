@@ -63,8 +63,8 @@ type Reply struct {
 }
 
 // Reply records replies to open questions of a run of a caller (nil: the zero Caller), by their keys; other keys are ignored, since a
-// question is open until it is answered. The calls of other questions keep waiting, and the run goes on when it is resumed. Whoever passes
-// replies on must have them from a person: they count where only a person approves, as those to a Question do. Errors: token_expired, busy,
+// question is open until it is answered. The calls of other questions keep waiting, and the run goes on when it is resumed. Pass on
+// only what a person said: replies count where only a person approves, as those to a Question do. Errors: token_expired, busy,
 // and bad_request if there is no call at a place.
 func (e *Engine) Reply(ctx context.Context, run string, replies map[string]Reply, c *Caller) *fault.Error {
 	s := e.newRequest(c)

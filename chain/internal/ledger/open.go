@@ -67,8 +67,7 @@ type Reply struct {
 	Reason string
 }
 
-// Reply records replies to what a run of the caller waits for, by the keys of the groups. All others are left out of account. by is who
-// decides.
+// Reply records replies to what a run of the caller waits for, by the keys of the groups. Other keys are ignored. by is who decides.
 func (l *Ledger) Reply(ctx context.Context, run string, replies map[string]Reply, by string) *fault.Error {
 	past, f := l.takeOwn(ctx, run)
 	if f != nil {

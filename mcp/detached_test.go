@@ -228,7 +228,7 @@ func newTaskClient(t *testing.T, s *testServer, as *steps.Caller) func(method, p
 		meta := strings.Replace(mcptest.StatelessMeta, `clientCapabilities":{}`,
 			`clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, 1)
 		headers := mcptest.Header{"Mcp-Protocol-Version": statelessVersion, "Mcp-Method": method,
-			"Mcp-Name": gjson.Get("{"+params+"}", "name").Str}
+			"Mcp-Name": gjson.Get("{"+params+"}", "name").Str + gjson.Get("{"+params+"}", "taskId").Str}
 		_, text := mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{`+params+meta+"}}", headers)
 		return gjson.Parse(lastMessage(text))
 	}

@@ -308,7 +308,8 @@ func taskClient(t *testing.T, s *testServer, token string) func(method, params s
 		`"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}`, 1)
 	return func(method, params string) gjson.Result {
 		t.Helper()
-		header := mcptest.Header{"Authorization": "Bearer " + token, "Mcp-Protocol-Version": statelessVersion, "Mcp-Method": method}
+		header := mcptest.Header{"Authorization": "Bearer " + token, "Mcp-Protocol-Version": statelessVersion, "Mcp-Method": method,
+			"Mcp-Name": gjson.Get(params+"}", "taskId").Str}
 		if method == "tools/call" {
 			header["Mcp-Name"] = "chain"
 		}

@@ -139,7 +139,7 @@ func (c *drainingConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	// A subscription is answered at its end only, and is not waited for.
 	if r, ok := m.(*jsonrpc.Request); ok && err == nil && r.IsCall() {
 		if r.Method == methodListen {
-			r.Params = withTaskIDs(r.Params)
+			r.Params, _ = withTaskIDs(r.Params)
 		} else {
 			c.mu.Lock()
 			c.open[r.ID] = true

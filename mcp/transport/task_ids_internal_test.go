@@ -52,6 +52,25 @@ func FuzzTaskIDs(f *testing.F) {
 	})
 }
 
+// TestTaskIDsInOddParams: params that the SDK refuses stay as they are, and so do those without ids.
+func TestTaskIDsInOddParams(t *testing.T) {
+	t.Parallel()
+	for params, changes := range map[string]bool{
+		`{"notifications":{"taskIds":["a"]},"_meta":"x"}`: false, `{"notifications":{"taskIds":["a"]},"_meta":[1]}`: false,
+		`{"notifications":{"taskIds":["a"]},"_meta":null}`: true, `{"notifications":{"taskIds":["a"]}}`: true,
+		`{"notifications":{}}`: false, `{"_meta":{"onecall/taskIds":["a"]},"notifications":{"taskIds":["b"]}}`: true,
+	} {
+		got, changed := withTaskIDs(json.RawMessage(params))
+		if changed != changes || !changed && string(got) != params {
+			t.Errorf("%s becomes %s, changed %t; want %t", params, got, changed, changes)
+		}
+		message := `{"id":1,"params":` + params + `}`
+		if kept := string(keepTaskIDs([]byte(message))); (kept != message) != changes {
+			t.Errorf("%s becomes %s", message, kept)
+		}
+	}
+}
+
 // TestOnlyOwnNotificationsAreOfTasks: a notification made by AsTask is written as one of a task, and nothing else is, whatever its params
 // say.
 func TestOnlyOwnNotificationsAreOfTasks(t *testing.T) {
@@ -74,13 +93,15 @@ func TestOnlyOwnNotificationsAreOfTasks(t *testing.T) {
 func TestMisnamedTask(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		method, header string
-		refused        bool
+		version, method, header string
+		refused                 bool
 	}{
-		{"tasks/get", "run_a", false}, {"tasks/get", "", false}, {"tasks/get", "run_b", true}, {"tasks/update", "chain", true},
-		{"tools/call", "run_b", false},
+		{"2026-07-28", "tasks/get", "run_a", false}, {"2026-07-28", "tasks/get", "", true}, {"2025-11-25", "tasks/get", "", false},
+		{"", "tasks/get", "", false}, {"2025-11-25", "tasks/get", "run_b", true}, {"2026-07-28", "tasks/update", "chain", true},
+		{"2026-07-28", "tools/call", "run_b", false}, {"2026-07-28", "tasks/result", "", false},
 	} {
-		wrong := misnamedTask(envelope{`7`, test.method}, []byte(`{"params":{"taskId":"run_a"}}`), http.Header{"Mcp-Name": {test.header}})
+		wrong := misnamedTask(envelope{`7`, test.method}, []byte(`{"params":{"taskId":"run_a"}}`),
+			http.Header{"Mcp-Name": {test.header}, "Mcp-Protocol-Version": {test.version}})
 		if (wrong != nil) != test.refused || wrong != nil && (wrong.id != "7" || wrong.code != codeHeader) {
 			t.Errorf("%+v: %+v", test, wrong)
 		}

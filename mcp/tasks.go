@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -105,7 +106,7 @@ func (c *call) offerTask(run *chain.DetachedRun) {
 func taskOf(r *chain.DetachedRun) (*task, error) {
 	t := &task{ResultType: "complete", ID: r.ID, Status: taskWorking, Created: stamp(r.Began), Updated: stamp(r.Last),
 		Interval: taskPollInterval.Milliseconds(), Message: r.Note}
-	if r.Done >= 0 {
+	if r.Done >= 0 && r.Note == "" {
 		t.Message = fmt.Sprintf("%d of %d steps have ended", r.Done, r.Steps)
 	}
 	switch {
@@ -126,16 +127,11 @@ func taskOf(r *chain.DetachedRun) (*task, error) {
 		t.Error = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: t.Message}
 	case r.Code == fault.Cancelled:
 		t.Status, t.Message = taskCancelled, noteOf(r.Status, r.ID)
-	case time.Since(r.Last) < answerDelay:
-		t.Message = "its answer is being stored"
 	default:
 		return nil, errNoTask
 	}
 	return t, nil
 }
-
-// answerDelay bounds how long after the end of a run another process may not find its answer yet.
-const answerDelay = 3 * time.Second
 
 // taskParams are the params of tasks/get, tasks/update and tasks/cancel.
 type taskParams struct {
@@ -208,29 +204,59 @@ var errNoTask = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there 
 func (q *taskRequest) run(ctx context.Context, id string) (*chain.DetachedRun, error) {
 	run, refused := q.now.Engine.DetachedRun(ctx, id, true, q.caller)
 	if refused != nil {
-		return nil, errNoTask
+		return nil, taskError(refused)
 	}
 	return run, nil
 }
 
-// get returns a task. If somebody has decided about what it asked, it goes on.
+const (
+	answerDelay    = 3 * time.Second        // how long the answer of a run that has just ended elsewhere is looked for
+	answerInterval = 100 * time.Millisecond // how often
+	justEnded      = time.Minute            // a longer time ago is no answer stored any more; more than the clocks of two hosts differ
+)
+
+// get returns a task. If somebody has decided about what it asked, it goes on. The process of a run stores its answer a moment after the
+// journal has its end: the answer is waited for, by the clock of this process.
 func (q *taskRequest) get(ctx context.Context, id string) (*task, error) {
-	run, err := q.run(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	if asks, decided := waitsIn(run), wasDecided(run); asks || decided {
-		questions, decided, f := q.now.Engine.OpenQuestions(ctx, id, q.caller)
-		requests := q.requests(id, questions)
-		switch {
-		case f != nil: // it is not there any more, or cannot be read now
-		case requests != nil:
-			return askingTask(run, requests), nil
-		case decided, asks && run.Answer == nil: // the answer asks whoever cannot be asked otherwise
-			return q.goOn(ctx, run)
+	for began := time.Now(); ; {
+		run, err := q.run(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		shown, err := q.show(ctx, run)
+		if !errors.Is(err, errNoTask) || time.Since(run.Last).Abs() > justEnded || time.Since(began) >= answerDelay ||
+			!sleep(ctx, answerInterval) {
+			return shown, err
 		}
 	}
-	return taskOf(run)
+}
+
+// sleep reports whether ctx goes on after that time.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// show returns a run as a task; see get.
+func (q *taskRequest) show(ctx context.Context, run *chain.DetachedRun) (*task, error) {
+	if !waitsIn(run) && !wasDecided(run) {
+		return taskOf(run)
+	}
+	questions, decided, f := q.now.Engine.OpenQuestions(ctx, run.ID, q.caller)
+	if f != nil && f.Code != fault.TokenExpired {
+		return nil, taskError(f)
+	}
+	if requests := q.requests(run.ID, questions); requests != nil {
+		return askingTask(run, requests), nil
+	}
+	if decided {
+		return q.goOn(ctx, run)
+	}
+	return taskOf(run) // whoever cannot be asked gets the answer, which asks
 }
 
 // waitsIn reports whether a run waits for approval.
@@ -243,7 +269,8 @@ func wasDecided(r *chain.DetachedRun) bool {
 	return r.Status == journal.MayContinue || r.Status == journal.Failed && r.Code == fault.Denied && r.Answer == nil
 }
 
-// goOn resumes a run in the background, as its caller can do with the tool chain, and returns it as a task.
+// goOn resumes a run in the background, as its caller can do with the tool chain, and returns it as a task. The task has not ended if that
+// is refused: with other rights or another configuration the run goes on.
 func (q *taskRequest) goOn(ctx context.Context, r *chain.DetachedRun) (*task, error) {
 	offer := &taskOffer{resumes: true}
 	resume := &sdk.CallToolRequest{Session: q.session, Params: &sdk.CallToolParamsRaw{Meta: q.meta, Name: "chain",
@@ -254,36 +281,50 @@ func (q *taskRequest) goOn(ctx context.Context, r *chain.DetachedRun) (*task, er
 	}
 	t := &task{ResultType: "complete", ID: r.ID, Status: taskWorking, Created: stamp(r.Began), Updated: stamp(r.Last),
 		Interval: taskPollInterval.Milliseconds()}
-	t.Result = marshal(result)
-	refusal := gjson.Get(gjson.GetBytes(t.Result, "content.0.text").Str, "error")
-	switch fault.Code(refusal.Get("code").Str) {
-	case fault.Busy, fault.Unavailable: // it goes on with a later request
-		t.Message, t.Result = refusal.Get("message").Str, nil
+	answer := marshal(result)
+	switch refusal := gjson.Get(gjson.GetBytes(answer, "content.0.text").Str, "error"); fault.Code(refusal.Get("code").Str) {
+	case "":
+		t.Status, t.Result = taskCompleted, answer
+	case fault.TokenExpired:
+		return nil, errNoTask
 	default:
-		t.Status = taskCompleted
+		t.Message = fault.ClipRunes(refusal.Get("message").Str, 300)
 	}
 	return t, nil
 }
 
 // cancel cancels a task. It stays as it is if neither this process nor workers have it, and it waits for nothing.
 func (q *taskRequest) cancel(ctx context.Context, p *taskParams) (*task, error) {
-	run, err := q.run(ctx, p.ID)
-	if err != nil {
-		return nil, err
-	}
-	if waitsIn(run) || wasDecided(run) {
-		if f := q.now.Engine.StopWaiting(ctx, p.ID, q.caller); f != nil && f.Code != fault.Busy { // another request has it go on
-			return nil, taskError(f)
+	return nil, whileBusy(ctx, func() (*fault.Error, error) {
+		run, err := q.run(ctx, p.ID)
+		switch {
+		case err != nil:
+			return nil, err
+		case waitsIn(run) || wasDecided(run):
+			return q.now.Engine.StopWaiting(ctx, p.ID, q.caller), nil
 		}
-		return nil, nil
+		err = run.Cancel(ctx, fault.New(fault.Cancelled, "the task was cancelled"))
+		if err != nil {
+			q.now.Log.WarnContext(ctx, "a run could not be cancelled", "run", p.ID, "error", fault.Message(err))
+			err = &jsonrpc.Error{Code: jsonrpc.CodeInternalError,
+				Message: "the run was not cancelled because its workers cannot be reached: try again"}
+		}
+		return nil, err
+	})
+}
+
+// whileBusy does something about a task that waits, again for a second while another request has the task: one that decides about it gives
+// it back at once, and after one that has it go on there is something else to do.
+func whileBusy(ctx context.Context, do func() (*fault.Error, error)) error {
+	for began := time.Now(); ; {
+		f, err := do()
+		switch {
+		case f == nil:
+			return err
+		case f.Code != fault.Busy || time.Since(began) >= time.Second || !sleep(ctx, 50*time.Millisecond):
+			return taskError(f)
+		}
 	}
-	err = run.Cancel(ctx, fault.New(fault.Cancelled, "the task was cancelled"))
-	if err != nil {
-		q.now.Log.WarnContext(ctx, "a run could not be cancelled", "run", p.ID, "error", fault.Message(err))
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError,
-			Message: "the run was not cancelled because its workers cannot be reached: try again"}
-	}
-	return nil, nil
 }
 
 // taskError returns the error of the protocol for a fault.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // askingTask returns a run that waits for approval as a task that asks for it.
@@ -73,25 +74,31 @@ func (q *taskRequest) update(ctx context.Context, p *taskParams) (*task, error) 
 	if !responses.IsObject() {
 		return nil, invalidParams("inputResponses must be an object of responses by the keys of inputRequests")
 	}
+	isRecorded := false
 	if form, _ := asksBy(q.session); form && waitsIn(run) {
-		questions, _, f := q.now.Engine.OpenQuestions(ctx, p.ID, q.caller)
-		if f != nil {
-			return nil, taskError(f)
-		}
-		replies, err := repliesTo(questions, responses)
+		err := whileBusy(ctx, func() (*fault.Error, error) {
+			questions, _, f := q.now.Engine.OpenQuestions(ctx, p.ID, q.caller)
+			if f != nil {
+				return f, nil
+			}
+			replies, err := repliesTo(questions, responses)
+			if err != nil || len(replies) == 0 {
+				return nil, err
+			}
+			f = q.now.Engine.Reply(ctx, p.ID, replies, q.caller)
+			isRecorded = f == nil
+			return f, nil
+		})
 		if err != nil {
 			return nil, err
 		}
-		if len(replies) > 0 {
-			if f := q.now.Engine.Reply(ctx, p.ID, replies, q.caller); f != nil {
-				return nil, taskError(f)
-			}
-		}
 	}
-	if _, err := q.get(ctx, p.ID); err != nil {
-		return nil, err
+	_, err = q.get(ctx, p.ID)
+	if err != nil && isRecorded { // the client must not take it for lost: the task goes on when it is looked at
+		q.now.Log.WarnContext(ctx, "a task could not be read after a reply", "run", p.ID, "error", fault.Message(err))
+		err = nil
 	}
-	return nil, nil
+	return nil, err
 }
 
 // repliesTo returns what responses say to questions. A question that was dismissed stays open.
@@ -99,11 +106,11 @@ func repliesTo(questions []chain.OpenQuestion, responses gjson.Result) (map[stri
 	replies := map[string]chain.Reply{}
 	var err error
 	responses.ForEach(func(key, response gjson.Result) bool {
-		isOpen := slices.ContainsFunc(questions, func(q chain.OpenQuestion) bool { return q.Key == key.Str })
-		if !isOpen {
+		n := slices.IndexFunc(questions, func(q chain.OpenQuestion) bool { return q.Key == key.Str })
+		if n < 0 {
 			return true
 		}
-		reply, decides, wrong := replyIn(response)
+		reply, decides, wrong := replyIn(response, len(questions[n].Calls) > 1)
 		if wrong != "" {
 			err = invalidParams("inputResponses." + key.Str + wrong)
 			return false
@@ -116,8 +123,10 @@ func repliesTo(questions []chain.OpenQuestion, responses gjson.Result) (map[stri
 	return replies, err
 }
 
-// replyIn reads the result of an elicitation. decides is false if the question was dismissed; wrong is what is wrong with it.
-func replyIn(response gjson.Result) (reply chain.Reply, decides bool, wrong string) {
+// replyIn reads the result of an elicitation, whose form has a list of calls to deny if mayDeny is set. decides is false if the question
+// was dismissed; wrong is what is wrong with it. What that form does not ask approves nothing: it may be meant to deny some. About a single
+// call, the action says all.
+func replyIn(response gjson.Result, mayDeny bool) (reply chain.Reply, decides bool, wrong string) {
 	switch response.Get("action").Str {
 	case "accept":
 		reply.Yes = true
@@ -128,7 +137,14 @@ func replyIn(response gjson.Result) (reply chain.Reply, decides bool, wrong stri
 	default:
 		return reply, false, ` must be a result of elicitation/create: its action is "accept", "decline" or "cancel"`
 	}
-	deny := response.Get("content.deny")
+	content := response.Get("content")
+	if content.Type != gjson.Null && !content.IsObject() {
+		return reply, false, ".content must be an object"
+	}
+	if isOther := func(name string) bool { return name != "deny" }; mayDeny && rawjson.HasMember([]byte(content.Raw), isOther) {
+		return reply, false, ".content must have no member but deny"
+	}
+	deny := content.Get("deny")
 	if deny.Exists() && !deny.IsArray() {
 		return reply, false, ".content.deny must be an array of steps"
 	}

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -59,7 +60,7 @@ func (f *toolset) receiveListen(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// newTaskStream returns the stream of a request, with those of the tasks that are the caller's.
+// newTaskStream returns the stream of a request, with those of the first maxFollowed tasks that are the caller's: each is looked up.
 func (f *toolset) newTaskStream(ctx context.Context, listen *sdk.SubscriptionsListenRequest) (*taskStream, error) {
 	asked := gjson.ParseBytes(marshal(listen.Params.Meta[transport.MetaTaskIDs]))
 	delete(listen.Params.Meta, transport.MetaTaskIDs) // nobody else must see it
@@ -74,12 +75,14 @@ func (f *toolset) newTaskStream(ctx context.Context, listen *sdk.SubscriptionsLi
 		return nil, err
 	}
 	defer end()
-	for _, id := range asked.Array() {
-		if len(s.ids) == maxFollowed || slices.Contains(s.ids, id.Str) {
-			continue
-		}
-		if _, err := q.run(ctx, id.Str); err == nil {
+	all := asked.Array()
+	for _, id := range all[:min(len(all), maxFollowed)] {
+		_, err := q.run(ctx, id.Str)
+		switch {
+		case err == nil && !slices.Contains(s.ids, id.Str):
 			s.ids = append(s.ids, id.Str)
+		case err != nil && !errors.Is(err, errNoTask):
+			return nil, err
 		}
 	}
 	return s, nil
@@ -110,8 +113,15 @@ func rawRequest(ss *sdk.ServerSession, params json.RawMessage) sdk.Request {
 	return &sdk.ServerRequest[*raw.Params]{Session: ss, Params: &raw.Params{Body: params}}
 }
 
+// followed is what a stream knows of a task.
+type followed struct {
+	id     string
+	state  string // what the client was told
+	goesOn bool   // it changes without a change of its run, or could not be read
+}
+
 // follow tells the client of each task as it is, and then whenever it changes, until all have ended. A task that goes on is looked at as
-// often as a client should that polls; one that waits, when its run may have changed.
+// often as a client should that polls, however much is recorded; one that waits, when its run may have changed.
 func (s *taskStream) follow(ctx context.Context) {
 	select {
 	case <-s.acknowledged:
@@ -124,12 +134,13 @@ func (s *taskStream) follow(ctx context.Context) {
 	changes := s.toolset.server.opts().Engine.Journal().Subscribe(ctx)
 	ticks := time.NewTicker(taskPollInterval)
 	defer ticks.Stop()
-	states, open := map[string]string{}, s.ids
-	due := func(string) bool { return true }
-	for n := 1; ; n++ {
-		open = slices.DeleteFunc(slices.Clone(open), func(id string) bool {
-			return (due(id) || strings.HasPrefix(states[id], taskWorking)) && s.tell(ctx, id, states)
-		})
+	open := make([]*followed, len(s.ids))
+	for i, id := range s.ids {
+		open[i] = &followed{id: id}
+	}
+	due := func(*followed) bool { return true }
+	for ticked := 0; ; {
+		open = slices.DeleteFunc(open, func(f *followed) bool { return due(f) && s.tell(ctx, f) })
 		if len(open) == 0 {
 			return
 		}
@@ -137,12 +148,14 @@ func (s *taskStream) follow(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case change, isOpen := <-changes:
-			if due = func(id string) bool { return change.Run == "" || change.Run == id }; !isOpen {
+			due = func(f *followed) bool { return !f.goesOn && (change.Run == "" || change.Run == f.id) }
+			if !isOpen {
 				changes = nil
 			}
 		case <-ticks.C:
-			all := n%expiryTicks == 0
-			due = func(string) bool { return all }
+			ticked++
+			all := ticked%expiryTicks == 0
+			due = func(f *followed) bool { return all || f.goesOn }
 		}
 	}
 }
@@ -151,24 +164,24 @@ func (s *taskStream) follow(ctx context.Context) {
 const expiryTicks = 60
 
 // tell tells the client of a task if its state has changed, and reports whether nothing more is to come.
-func (s *taskStream) tell(ctx context.Context, id string, states map[string]string) (ended bool) {
+func (s *taskStream) tell(ctx context.Context, f *followed) (ended bool) {
 	q, end, err := s.request(ctx)
 	if err != nil {
 		return true
 	}
 	defer end()
 	ctx = context.WithValue(ctx, generationKey{}, q.now)
-	shown, err := q.get(ctx, id)
-	if err != nil {
-		return true // it is not kept any more
+	shown, err := q.get(ctx, f.id)
+	if f.goesOn = err != nil || shown.Status == taskWorking; err != nil {
+		return errors.Is(err, errNoTask) // it is not kept any more; else the next tick looks again
 	}
 	state := shown.Status + " " + shown.Message + " " + strings.Join(slices.Sorted(maps.Keys(shown.Requests)), " ")
-	if state != states[id] {
-		states[id] = state
+	if state != f.state {
+		f.state = state
 		shown.ResultType = ""
 		body := raw.With(marshal(shown), "_meta", raw.With(nil, sdk.MetaKeySubscriptionID, s.subscription))
 		ctx := context.WithValue(ctx, taskNotificationKey{}, body)
-		err = s.session.NotifyElicitationComplete(ctx, &sdk.ElicitationCompleteParams{ElicitationID: id})
+		err = s.session.NotifyElicitationComplete(ctx, &sdk.ElicitationCompleteParams{ElicitationID: f.id})
 	}
 	return err != nil || shown.Status != taskWorking && shown.Status != taskAsks
 }

@@ -27,7 +27,7 @@ func (t *task) chains(s *suite, way string, last int) (list [][]byte) {
 		if more {
 			end = parts[n+1]
 		}
-		list = append(list, t.part(s, first, end, n == 0, more || last+1 < len(t.Steps)))
+		list = append(list, t.part(first, end, n == 0, more || last+1 < len(t.Steps)))
 	}
 	return list
 }
@@ -90,7 +90,7 @@ func (t *task) args(i int) map[string]any {
 
 // part returns the chain of the steps from first to end. It reads again what its references are to, unless that writes. The first chain
 // names what the prompt names, so that it was sent before anything was read. returns: what it reads is shown, for what is written next.
-func (t *task) part(s *suite, first, end int, begins, returns bool) []byte {
+func (t *task) part(first, end int, begins, returns bool) []byte {
 	steps, number := []step{}, map[int]int{}
 	var add func(i int)
 	add = func(i int) {

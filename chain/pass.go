@@ -48,6 +48,9 @@ func (e *Engine) passRecorded(ctx context.Context, passed *Passed, sent []byte, 
 	l := &ledger.Ledger{Journal: e.o.Journal, Scope: e.o.Scope, Caller: caller}
 	start := &journal.Start{Hash: func() string { return "" }, Text: []byte(plan.CallText(spec.Name, sent)), Steps: 1,
 		Functions: []string{spec.Name}, Writes: true}
+	if spec.Credential != "" {
+		start.Credentials = []string{spec.Credential}
+	}
 	if f := l.Begin(start); f != nil {
 		passed.Err = f
 		return

@@ -4,13 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // TestPass: a passed call is recorded as a run of one step, unless it is safe to repeat.
@@ -73,6 +76,43 @@ func TestUndoOfPassed(t *testing.T) {
 		t.Errorf("the undo of a passed call answers %s", got.Raw)
 	}
 	s.wantCalls(`taken.put {"k":"a"}`, `guarded.set {"id":"x"}`)
+}
+
+// TestPassWithCredential: what a passed call has written with the credential of its request is repeated and undone with that one only.
+func TestPassWithCredential(t *testing.T) {
+	t.Parallel()
+	j, err := journal.New(&journal.Memory{}, &journal.Options{Key: make([]byte, 32)})
+	must(t, err)
+	t.Cleanup(func() { j.Close() })
+	sent := 0
+	put := func(context.Context, []byte) ([]byte, error) {
+		sent++
+		return nil, refuses()
+	}
+	const own, another = "stock=a", "stock=b"
+	registry := newRegistry(t, []steps.Function{{Spec: steps.Spec{Name: "stock.put", EffectDeclared: true, Credential: own}, Call: put}})
+	engine := engineOn(t, registry, chain.Options{Journal: j}, false)
+	caller := func(credentials string) *chain.Caller {
+		return &chain.Caller{ID: "ann", Rights: budget.Rights{Credentials: credentials}}
+	}
+	entry, err := registry.Resolve("stock.put")
+	must(t, err)
+	passed := engine.Pass(t.Context(), entry, []byte(`{}`), "ann")
+	run := gjson.GetBytes(engine.AnswerFailure(t.Context(), &passed, caller(own)).JSON, "resume").Str
+	if run == "" {
+		t.Fatal("the failed call has no run")
+	}
+	before := sent
+	for _, credentials := range []string{another, ""} {
+		for _, request := range []string{`{"resume":%q}`, `{"resume":%q,"undo":true}`} {
+			if a := engine.Run(t.Context(), fmt.Appendf(nil, request, run), caller(credentials)); codeOf(a) != fault.Denied || sent != before {
+				t.Errorf("%s with %q: %s after %d more calls, want denied", request, credentials, a.JSON, sent-before)
+			}
+		}
+	}
+	if a := engine.Run(t.Context(), fmt.Appendf(nil, `{"resume":%q}`, run), caller(own)); sent == before {
+		t.Errorf("a resume with the same credential sends nothing: %s", a.JSON)
+	}
 }
 
 // TestPassWithoutJournal: a call that cannot be recorded is not sent, unless it is safe to repeat.

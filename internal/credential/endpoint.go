@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -16,6 +17,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -26,7 +28,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Endpoint is a token endpoint, with onecall as its client. It does not change.
+// Endpoint is a token endpoint, with onecall as its client. What it says does not change.
 type Endpoint struct {
 	URL             string
 	ClientID        string // "": onecall is not known there
@@ -34,6 +36,8 @@ type Endpoint struct {
 	Key             *Key   // in place of a secret (RFC 7523, section 2.2); nil: none
 	Scope, Audience string // of the tokens; "": what the endpoint gives
 	Client          *http.Client
+
+	style atomic.Int32 // the oauth2.AuthStyle with which a token came; 0: none has come
 }
 
 // Key signs for a client.
@@ -125,11 +129,36 @@ func (e *Endpoint) fetch(ctx context.Context, source string, params url.Values) 
 	case e.ClientID == "":
 		config.AuthStyle = oauth2.AuthStyleInParams
 	}
-	token, err := config.Token(context.WithValue(ctx, oauth2.HTTPClient, e.Client))
+	token, err := e.retrieve(context.WithValue(ctx, oauth2.HTTPClient, e.Client), &config)
 	if err != nil {
 		return nil, e.refusal(ctx, source, params != nil, err)
 	}
 	return e.check(source, params != nil, token)
+}
+
+// retrieve asks for a token. With a secret it does so in the header and, as some endpoints want it, in the form, until it knows how.
+func (e *Endpoint) retrieve(ctx context.Context, config *clientcredentials.Config) (token *oauth2.Token, err error) {
+	styles := []oauth2.AuthStyle{cmp.Or(config.AuthStyle, oauth2.AuthStyle(e.style.Load()))}
+	if styles[0] == oauth2.AuthStyleAutoDetect {
+		styles = []oauth2.AuthStyle{oauth2.AuthStyleInHeader, oauth2.AuthStyleInParams}
+	}
+	for _, config.AuthStyle = range styles {
+		if token, err = config.Token(ctx); err == nil {
+			e.style.Store(int32(config.AuthStyle))
+		}
+		if err == nil || !doubtsClient(err) {
+			break
+		}
+	}
+	return token, err
+}
+
+// doubtsClient reports whether a request for a token may have failed since the endpoint does not know the client. The codes of RFC 6749,
+// section 5.2, and RFC 8693, section 2.2.2, that say more of the request mean that it does.
+func doubtsClient(err error) bool {
+	var refused *oauth2.RetrieveError
+	return errors.As(err, &refused) && refused.Response != nil && refused.Response.StatusCode < http.StatusInternalServerError &&
+		!slices.Contains([]string{"invalid_grant", "invalid_target", "invalid_scope", "unsupported_grant_type"}, refused.ErrorCode)
 }
 
 // check returns a token with its end, unless calls cannot carry it.

@@ -55,7 +55,8 @@ type memory struct {
 
 type entry struct {
 	*steps.Credential
-	used time.Time
+	endpoint *Endpoint // that of its rule; another one takes its place, also for callers that are known
+	used     time.Time
 }
 
 // New returns a table with these rules, which have different names. It knows what the table knows that it replaces; nil: there is none.
@@ -133,7 +134,8 @@ func passed(header http.Header, names []string) map[string]string {
 	return headers
 }
 
-// remember adds the credential of a caller, unless it is known, and returns its ID.
+// remember adds the credential of a caller, unless it is known, and returns its ID. The ID says nothing of the endpoint, so that runs can go
+// on after a reload that has changed its secret.
 func (t *Table) remember(r *Rule, caller *steps.Caller, headers map[string]string) string {
 	parts := [][]byte{[]byte("credential"), []byte(caller.ID), []byte(r.Name)}
 	for _, name := range r.brings() {
@@ -144,7 +146,7 @@ func (t *Table) remember(r *Rule, caller *steps.Caller, headers map[string]strin
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if known, ok := t.known.Get(id); ok {
+	if known, ok := t.known.Get(id); ok && known.endpoint == r.Exchange {
 		known.used = now
 		return id
 	}
@@ -155,7 +157,7 @@ func (t *Table) remember(r *Rule, caller *steps.Caller, headers map[string]strin
 		}
 		t.known.RemoveOldest()
 	}
-	t.known.Add(id, &entry{r.credential(digest, caller, headers), now})
+	t.known.Add(id, &entry{r.credential(digest, caller, headers), r.Exchange, now})
 	return id
 }
 

@@ -20,6 +20,7 @@ const (
 	fetchTimeout = 30 * time.Second // bounds one request for a token
 	early        = 10 * time.Second // a token that ends sooner is not used for another call
 	unknownLife  = time.Minute      // of a token of which the endpoint does not say when it ends
+	deniedLife   = 5 * time.Second  // how long a refusal answers further calls, so that a long list of them does not ask for each
 )
 
 // tokens holds the access token of one identity. It is fetched once for all calls that wait, and kept until shortly before its end.
@@ -30,27 +31,39 @@ type tokens struct {
 	flight  singleflight.Group
 	mu      sync.Mutex
 	current *oauth2.Token
+	denied  *fault.Error // the last refusal; nil: the endpoint has given a token since, or was not asked
+	until   time.Time
 }
 
 // token returns a token that has not ended.
 func (t *tokens) token(ctx context.Context) (string, error) {
 	t.mu.Lock()
-	current := t.current
+	current, denied, until := t.current, t.denied, t.until
 	t.mu.Unlock()
-	if current != nil && time.Until(current.Expiry) > early {
+	switch {
+	case current != nil && time.Until(current.Expiry) > early:
 		return current.AccessToken, nil
+	case denied != nil && time.Now().Before(until):
+		again := *denied // who gets it may add to it
+		return "", &again
 	}
 	// Detached from the caller: others may wait for the token after this one has left.
 	fetched := t.flight.DoChan("", func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 		defer cancel()
 		token, err := t.fetch(ctx)
-		if err != nil {
-			return "", err
+		if err == nil {
+			t.hidden.add(token.AccessToken)
 		}
-		t.hidden.add(token.AccessToken)
 		t.mu.Lock()
 		defer t.mu.Unlock()
+		if t.denied = nil; err != nil {
+			if f, coded := fault.As(err); coded && f.Code == fault.Denied {
+				denied := *f
+				t.denied, t.until = &denied, time.Now().Add(deniedLife)
+			}
+			return "", err
+		}
 		t.current = token
 		return token.AccessToken, nil
 	})

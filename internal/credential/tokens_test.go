@@ -9,9 +9,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
+	"golang.org/x/oauth2"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -109,6 +111,26 @@ func TestExchange(t *testing.T) {
 	}
 }
 
+// TestChangedEndpoint: after a reload, callers that are known get tokens from the endpoint as it says now. Their runs stay theirs.
+func TestChangedEndpoint(t *testing.T) {
+	t.Parallel()
+	before, now := startAuthServer(t), startAuthServer(t)
+	before.answer(answerWith(200, `{"access_token":"old-token-0123456789","token_type":"Bearer","expires_in":60}`))
+	now.answer(answerWith(200, `{"access_token":"new-token-0123456789","token_type":"Bearer","expires_in":60}`))
+	ann, h := &steps.Caller{ID: "jwt:ann@0123"}, header("Authorization", "Bearer subject")
+	old := New([]Rule{{Name: "tickets", Exchange: before.endpoint()}}, nil)
+	id := old.Bring(ann, h)
+	_, digest, _ := strings.Cut(id, "=")
+	tokenOf(t, old.Find("tickets", digest))
+	table := New([]Rule{{Name: "tickets", Exchange: now.endpoint()}}, old)
+	if again := table.Bring(ann, h); again != id {
+		t.Errorf("the credential is %s, and was %s", again, id)
+	}
+	if token := tokenOf(t, table.Find("tickets", digest)); token != "Bearer new-token-0123456789" {
+		t.Errorf("the token is %s", token)
+	}
+}
+
 // answerWith answers a request for a token with a status and a body.
 func answerWith(status int, body string) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, _ *http.Request) bool {
@@ -129,8 +151,6 @@ func jwtOf(claims string) string {
 func TestBadExchanges(t *testing.T) {
 	t.Parallel()
 	s := startAuthServer(t)
-	e := s.endpoint()
-	e.Audience = "https://tickets.example.com"
 	const subject = "qq-subject-token-0123456789"
 	token := func(access, kind string, expires int) string {
 		return fmt.Sprintf(`{"access_token":%q,"token_type":%q,"issued_token_type":"urn:ietf:params:oauth:token-type:access_token","expires_in":%d}`,
@@ -154,9 +174,9 @@ func TestBadExchanges(t *testing.T) {
 		s.answer(answerWith(test.status, test.body))
 		client := *http.DefaultClient
 		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-		own := *e
-		own.Client = &client
-		c := exchangedCredential(&Rule{Name: "tickets", Exchange: &own}, "d", subject, time.Time{})
+		e := s.endpoint()
+		e.Audience, e.Client = "https://tickets.example.com", &client
+		c := exchangedCredential(&Rule{Name: "tickets", Exchange: e}, "d", subject, time.Time{})
 		_, err := c.Headers(t.Context())
 		f, ok := fault.As(err)
 		if !ok || f.Code != test.code || f.Outcome != fault.NotSent || !strings.Contains(f.Message, test.why) ||
@@ -186,6 +206,55 @@ func TestTokensThatEnd(t *testing.T) {
 			t.Errorf("a token of %s s outlives that of its caller", life)
 		}
 	}
+}
+
+// TestRefusedOnce: a refusal about the caller's token is asked for once, and answers further calls for a moment. An endpoint that wants the
+// secret in the form gets it there at once after the first token.
+func TestRefusedOnce(t *testing.T) {
+	t.Parallel()
+	s := startAuthServer(t)
+	s.answer(answerWith(400, `{"error":"invalid_grant"}`))
+	c := exchangedCredential(&Rule{Name: "tickets", Exchange: s.endpoint()}, "d", "subject", time.Time{})
+	for range 3 {
+		if _, err := c.Headers(t.Context()); fault.CodeOf(err) != fault.Denied {
+			t.Errorf("refused: %v", err)
+		}
+	}
+	if n := s.count(); n != 1 {
+		t.Errorf("%d requests for three calls, want 1", n)
+	}
+	s.answer(func(w http.ResponseWriter, r *http.Request) bool {
+		if _, _, basic := r.BasicAuth(); basic {
+			return answerWith(401, `{"error":"invalid_client"}`)(w, r)
+		}
+		return answerWith(200, `{"access_token":"token-0123456789","token_type":"Bearer","expires_in":60}`)(w, r)
+	})
+	e := s.endpoint()
+	for _, want := range []int{2, 1} {
+		before := s.count()
+		tokenOf(t, exchangedCredential(&Rule{Name: "tickets", Exchange: e}, "d", "subject", time.Time{}))
+		if n := s.count() - before; n != want {
+			t.Errorf("%d requests, want %d", n, want)
+		}
+	}
+}
+
+// TestRefusalEnds: a refusal answers no call later than a moment after it.
+func TestRefusalEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		tokens := &tokens{fetch: func(context.Context) (*oauth2.Token, error) {
+			asked++
+			return nil, fault.New(fault.Denied, "no")
+		}}
+		for _, want := range []int{1, 1, 2} {
+			if _, err := tokens.token(t.Context()); fault.CodeOf(err) != fault.Denied || asked != want {
+				t.Errorf("%v after %d requests, want %d", err, asked, want)
+			}
+			time.Sleep(deniedLife/2 + 1)
+		}
+	})
 }
 
 // TestSlowExchange: a caller that leaves does not end the exchange for others who wait.

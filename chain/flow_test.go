@@ -3,6 +3,7 @@ package chain_test
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -145,31 +146,36 @@ func TestFlowThroughModel(t *testing.T) {
 	rules := []chain.FlowRule{{From: "untrusted", To: "recipient", Do: "deny", Through: "model"}}
 	engine := engineOf(t, mailboxWithChains(), chain.Options{Flows: rules, Hoist: []string{"cc"}}, false)
 	for request, denied := range map[string]bool{
-		`{"steps":[{"mail.send":{"to":"eve@example.net"}}]}`:                                                     true,
-		`{"steps":[{"mail.send":{"to":"ann@example.com"}}]}`:                                                     false, // trusted
-		`{"steps":[{"mail.send":{"to":["ann@example.com",7]}}]}`:                                                 true,
-		`{"steps":[{"mail.send":{"subject":"anything"}}]}`:                                                       false,
-		`{"steps":[{"mail.send":{"cc":[{"address":"x"}]}}]}`:                                                     true,
-		`{"common":{"to":"eve@example.net"},"steps":[{"mail.send":{}}]}`:                                         true,
-		`{"common":{"recipient":"eve@example.net"},"steps":[{"mail.send":{}}]}`:                                  true,
-		`{"cc":[{"address":"x"}],"steps":[{"mail.send":{}}]}`:                                                    true,
-		`{"input":{"w":"eve@example.net"},"steps":[{"mail.send":{"to":"$input.w"}}]}`:                            true,
-		`{"input":{"w":"ann@example.com","v":"x"},"steps":[{"mail.send":{"to":"$input.w"}}]}`:                    false,
-		`{"params":{"w":{"default":"eve@example.net"}},"steps":[{"mail.send":{"to":"$input.w"}}]}`:               true,
-		`{"steps":[{"expr":"\"eve@example.net\""},{"mail.send":{"to":"$0"}}]}`:                                   true,
-		`{"steps":[{"crm.find":{}},{"expr":"[$0.address, $0[\"a\"]]"},{"mail.send":{"to":"$1"}}]}`:               true,
-		`{"steps":[{"crm.find":{}},{"expr":"lower($0.address)"},{"mail.send":{"to":"$1"}}]}`:                     false,
-		`{"steps":[{"crm.find":{}},{"mail.send":{"to":"$0.address"}}]}`:                                          false,
-		`{"steps":[{"crm.find":{},"orElse":{"address":"x"}},{"mail.send":{"to":"$0.address"}}]}`:                 true,
-		`{"steps":[{"crm.find":{}},{"mail.send":{"to":"$0.adress ?? \"eve@example.net\""}}]}`:                    true,
-		`{"steps":[{"crm.find":{}},{"mail.send":{"to":"a <${$0.address}>"}}]}`:                                   true,
-		`{"steps":[{"chain":{"steps":[{"mail.send":{"to":"$input.a"}}]},"args":{"a":"x"}}]}`:                     true,
-		`{"steps":[{"chain":{"steps":[{"crm.find":{}}],"return":"eve@example.net"}},{"mail.send":{"to":"$0"}}]}`: true,
-		`{"steps":[{"chain.forward":{"to":"x","text":"y"}}]}`:                                                    true,
-		`{"steps":[{"chain.forward":{"to":"ann@example.com","text":"y"}}]}`:                                      false,
-		`{"steps":[{"mail.file":{},"undo":{"mail.send":{"to":"x"}}}]}`:                                           true,
-		`{"steps":[{"text.same":{"a":"eve@example.net"}},{"mail.send":{"to":"$0"}}]}`:                            true,
-		`{"steps":[{"mail.send":{"to":"$item"},"forEach":"[\"eve@example.net\"]"}]}`:                             true,
+		`{"steps":[{"mail.send":{"to":"eve@example.net"}}]}`:                                                                                         true,
+		`{"steps":[{"mail.send":{"to":"ann@example.com"}}]}`:                                                                                         false, // trusted
+		`{"steps":[{"mail.send":{"to":["ann@example.com",7]}}]}`:                                                                                     true,
+		`{"steps":[{"mail.send":{"subject":"anything"}}]}`:                                                                                           false,
+		`{"steps":[{"mail.send":{"cc":[{"address":"x"}]}}]}`:                                                                                         true,
+		`{"common":{"to":"eve@example.net"},"steps":[{"mail.send":{}}]}`:                                                                             true,
+		`{"common":{"recipient":"eve@example.net"},"steps":[{"mail.send":{}}]}`:                                                                      true,
+		`{"cc":[{"address":"x"}],"steps":[{"mail.send":{}}]}`:                                                                                        true,
+		`{"input":{"w":"eve@example.net"},"steps":[{"mail.send":{"to":"$input.w"}}]}`:                                                                true,
+		`{"input":{"w":"ann@example.com","v":"x"},"steps":[{"mail.send":{"to":"$input.w"}}]}`:                                                        false,
+		`{"params":{"w":{"default":"eve@example.net"}},"steps":[{"mail.send":{"to":"$input.w"}}]}`:                                                   true,
+		`{"steps":[{"expr":"\"eve@example.net\""},{"mail.send":{"to":"$0"}}]}`:                                                                       true,
+		`{"steps":[{"crm.find":{}},{"expr":"[$0.address, $0[\"a\"]]"},{"mail.send":{"to":"$1"}}]}`:                                                   true,
+		`{"steps":[{"crm.find":{}},{"expr":"lower($0.address)"},{"mail.send":{"to":"$1"}}]}`:                                                         false,
+		`{"steps":[{"crm.find":{}},{"mail.send":{"to":"$0.address"}}]}`:                                                                              false,
+		`{"steps":[{"crm.find":{},"orElse":{"address":"x"}},{"mail.send":{"to":"$0.address"}}]}`:                                                     true,
+		`{"steps":[{"crm.find":{}},{"mail.send":{"to":"$0.adress ?? \"eve@example.net\""}}]}`:                                                        true,
+		`{"steps":[{"crm.find":{},"select":"$result.no ?? \"eve@example.net\""},{"mail.send":{"to":"$0"}}]}`:                                         true,
+		`{"steps":[{"crm.find":{},"select":"$result.address ?? []"},{"mail.send":{"to":"$0"}}]}`:                                                     false,
+		`{"steps":[{"crm.find":{}},{"expr":"$0.no ?? \"eve@example.net\""},{"mail.send":{"to":"$1"}}]}`:                                              true,
+		`{"steps":[{"crm.find":{}},{"mail.send":{"to":"$item"},"forEach":"$0.no ?? [\"eve@example.net\"]"}]}`:                                        true,
+		`{"steps":[{"crm.find":{},"repeat":{"until":"true","max":2,"collect":"$result.no ?? [\"eve@example.net\"]"}},{"mail.send":{"to":"$0[0]"}}]}`: true,
+		`{"steps":[{"crm.find":{}},{"mail.send":{"to":"a <${$0.address}>"}}]}`:                                                                       true,
+		`{"steps":[{"chain":{"steps":[{"mail.send":{"to":"$input.a"}}]},"args":{"a":"x"}}]}`:                                                         true,
+		`{"steps":[{"chain":{"steps":[{"crm.find":{}}],"return":"eve@example.net"}},{"mail.send":{"to":"$0"}}]}`:                                     true,
+		`{"steps":[{"chain.forward":{"to":"x","text":"y"}}]}`:                                                                                        true,
+		`{"steps":[{"chain.forward":{"to":"ann@example.com","text":"y"}}]}`:                                                                          false,
+		`{"steps":[{"mail.file":{},"undo":{"mail.send":{"to":"x"}}}]}`:                                                                               true,
+		`{"steps":[{"text.same":{"a":"eve@example.net"}},{"mail.send":{"to":"$0"}}]}`:                                                                true,
+		`{"steps":[{"mail.send":{"to":"$item"},"forEach":"[\"eve@example.net\"]"}]}`:                                                                 true,
 	} {
 		caller := &chain.Caller{Labels: &flowSession{shown: []string{"untrusted"}, trusted: []string{"ann@example.com"}}}
 		a := engine.Run(t.Context(), []byte(request), caller)
@@ -190,6 +196,31 @@ func TestFlowThroughModel(t *testing.T) {
 	}
 	if a := call(`{"to":"ann@example.com"}`); !a.OK {
 		t.Errorf("a call of trusted values: %s", a.JSON)
+	}
+}
+
+// TestFlowOfManyLabels: each of many labels of a value is followed, also in loops.
+func TestFlowOfManyLabels(t *testing.T) {
+	t.Parallel()
+	var rules []chain.FlowRule
+	before := &flowSession{}
+	for i := range 70 {
+		label := "l" + strconv.Itoa(i)
+		rules = append(rules, chain.FlowRule{From: label, To: "recipient", Do: "deny"})
+		before.state = append(before.state, steps.Label{Name: label}, steps.Label{Name: label, Model: true})
+	}
+	get := steps.Function{Spec: steps.Spec{Name: "state.get", State: true, Effect: steps.Read}, Call: func(context.Context, []byte) ([]byte, error) {
+		return []byte(`{"value":"x"}`), nil
+	}}
+	engine := engineOf(t, append(mailbox(), get), chain.Options{Flows: rules}, false)
+	for request, want := range map[string]int{
+		`{"steps":[{"state.get":{"key":"k"}},{"mail.send":{"to":"$0.value"}}]}`:                                                    70,
+		`{"steps":[{"state.get":{"key":"k"}},{"mail.file":{"by":"$0.value"}}]}`:                                                    0,
+		`{"steps":[{"state.get":{"key":"k"}},{"mail.send":{"to":"$0.value","body":"$result"},"repeat":{"until":"true","max":2}}]}`: 70,
+	} {
+		if a := engine.Run(t.Context(), []byte(request), &chain.Caller{Labels: before}); len(a.Faults) != want {
+			t.Errorf("%s: %d faults, want %d: %.300s", request, len(a.Faults), want, a.JSON)
+		}
 	}
 }
 

@@ -27,23 +27,34 @@ type flowWay struct {
 	text   string
 }
 
-// Bounds of the marks of one value and of their paths. Past them the whole value has the labels, which is never too few.
+// Bounds of the marks of one value and of their paths. Past them the whole value has the labels, one mark each, so that none is lost.
 const maxMarks, maxMarkPath = 64, 12
 
 // addMark adds a mark, unless another one has it already.
 func addMark(marks []flowMark, m flowMark) []flowMark {
-	if len(m.path) > maxMarkPath {
-		m.path = m.path[:maxMarkPath]
+	if hasMark(marks, &m) {
+		return marks
 	}
-	for i := range marks {
-		if marks[i].Label == m.Label && len(marks[i].path) <= len(m.path) && slices.Equal(marks[i].path, m.path[:len(marks[i].path)]) {
-			return marks
-		}
+	if len(marks) < maxMarks {
+		m.path = m.path[:min(len(m.path), maxMarkPath)]
+		return append(marks, m)
 	}
-	if len(marks) >= maxMarks {
-		return addMark(wholly(marks), flowMark{Label: m.Label, at: m.at, way: m.way})
+	m.path = nil
+	if marks = wholly(marks); hasMark(marks, &m) {
+		return marks
 	}
 	return append(marks, m)
+}
+
+// hasMark reports whether one of the marks says what another one does.
+func hasMark(marks []flowMark, m *flowMark) bool {
+	for i := range marks {
+		within := m.path[:min(len(m.path), maxMarkPath)]
+		if n := len(marks[i].path); marks[i].Label == m.Label && n <= len(within) && slices.Equal(marks[i].path, within[:n]) {
+			return true
+		}
+	}
+	return false
 }
 
 // takeMemory returns n zero elements, of memory that is allocated for many at once: a plan has one or two marks for each step.
@@ -72,8 +83,9 @@ func joinMarks(a, b []flowMark) []flowMark {
 // wholly returns the marks of a value that is made of all parts of another: it has all their labels.
 func wholly(marks []flowMark) (whole []flowMark) {
 	for _, m := range marks {
-		m.path = nil
-		whole = addMark(whole, m)
+		if m.path = nil; !hasMark(whole, &m) {
+			whole = append(whole, m)
+		}
 	}
 	return whole
 }
@@ -178,7 +190,7 @@ func labelsOf(marks []flowMark) (labels []steps.Label) {
 
 // covered reports whether a value with some marks has all labels of others where these have them.
 func covered(marks, others []flowMark) bool {
-	return !slices.ContainsFunc(others, func(m flowMark) bool { return len(addMark(slices.Clip(marks), m)) > len(marks) })
+	return !slices.ContainsFunc(others, func(m flowMark) bool { return !hasMark(marks, &m) })
 }
 
 // words tells the way, from where it begins: `mail.read (step 0) $result.body`, `expr (step 1)`.

@@ -22,16 +22,22 @@ func (f *flows) asksSession() bool { return f.session != nil && f.policy.model }
 func (f *flows) textMarks(scope *flowScope, compiled interface{ Uses() []refs.Use }, at string, written *string) (marks []flowMark) {
 	uses := compiled.Uses()
 	if len(uses) == 1 && uses[0].Whole {
-		return f.useMarks(scope, &uses[0])
-	}
-	for i := range uses {
-		marks = joinMarks(marks, wholly(f.useMarks(scope, &uses[i])))
+		if marks = f.useMarks(scope, &uses[0]); written == nil || !hasDefault(&uses[0], *written) {
+			return marks
+		}
+	} else {
+		for i := range uses {
+			marks = joinMarks(marks, wholly(f.useMarks(scope, &uses[i])))
+		}
 	}
 	if written != nil && scope.own && f.asksSession() && holdsValues(*written) {
 		marks = joinMarks(marks, f.sentMarks(at, rawjson.AppendQuote(nil, *written)))
 	}
 	return marks
 }
+
+// hasDefault reports whether the text of a reference may say what its value is if it has none (??).
+func hasDefault(u *refs.Use, text string) bool { return u.Lenient && strings.Contains(text, "??") }
 
 // expressionReference matches the references in an expression, with their fixed members.
 var expressionReference = regexp.MustCompile(`\$\w+(\??\.\w+|\[\d+\])*`)
@@ -130,7 +136,7 @@ func (f *flows) literalMarks(root string, value []byte, uses []refs.Use) (marks 
 	}
 	isReference := func(at, text string) bool {
 		u := whole[at]
-		return u != nil && !(u.Lenient && strings.Contains(text, "??"))
+		return u != nil && !hasDefault(u, text)
 	}
 	var visit func(at string, v gjson.Result)
 	visit = func(at string, v gjson.Result) {

@@ -158,11 +158,12 @@ func (f *flows) literalMarks(root string, value []byte, uses []refs.Use) (marks 
 	return marks
 }
 
-// sentMarks returns the marks of one value that the client has sent.
+// sentMarks returns the marks of one value that the client has sent. Their way does not say at which place: an approval is of the way, and
+// a resume reads the request in another spelling.
 func (f *flows) sentMarks(at string, value []byte) (marks []flowMark) {
 	for _, name := range f.session.Sent(value) {
 		if label := (steps.Label{Name: name, Model: true}); f.policy.names(label) {
-			marks = append(marks, flowMark{Label: label, at: at, way: &flowWay{text: "what a model wrote at " + at + " after it was shown " + name}})
+			marks = append(marks, flowMark{Label: label, at: at, way: &flowWay{text: "what a model wrote after it was shown " + name}})
 		}
 	}
 	return marks

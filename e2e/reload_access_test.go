@@ -17,7 +17,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
-// TestReloadTokens checks that a removed token is refused at once and a new one accepted. Other tokens must remain valid.
+// TestReloadTokens checks that a removed token is refused at once and a new one accepted. Other tokens must remain valid, also one that
+// approves for the removed one.
 func TestReloadTokens(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -28,7 +29,8 @@ func TestReloadTokens(t *testing.T) {
 		return clitest.Write(t, folder, "onecall.yaml", "access: {tokens: ["+strings.Join(entries, ", ")+"]}\n")
 	}
 	const first, second, third = "oc_first-token-of-a-client", "oc_second-token-of-a-client", "oc_third-token-of-a-client"
-	s := serveHTTP(t, access(entry("a", first), entry("b", second)))
+	approver := strings.Replace(entry("b", second), "tier: read", "tier: read, console: approve, approves: [a]", 1)
+	s := serveHTTP(t, access(entry("a", first), approver))
 	status := func(token string) int {
 		w := &rawClient{url: s.url, client: httpClient(t), version: statelessVersion}
 		return w.send(t, http.MethodPost, w.message(t, "1", "tools/list", nil),
@@ -41,10 +43,11 @@ func TestReloadTokens(t *testing.T) {
 		}
 	}
 	want(200, 200, 401)
-	access(entry("b", second), entry("c", third))
+	access(approver, entry("c", third))
 	hangUp(t, s.cmd)
 	waitForLog(t, s.stderr, logReloaded, 1)
 	want(401, 200, 200)
+	waitForLog(t, s.stderr, `there is no token "a"`, 1)
 	if log := s.stderr.String(); strings.Contains(log, tokenHash(third)) {
 		t.Errorf("the log shows a hash: %s", log)
 	}

@@ -50,24 +50,27 @@ func (a *App) openCallers(c *config.Access) (faults []*fault.Error) {
 	return faults
 }
 
-// agents are the callers of MCP if only people approve (approveBy: person): those who may approve in the console are people.
-type agents struct{ *auth.Table }
+// agents are the callers of MCP if only people approve: those who may approve in the console are people.
+type agents struct {
+	*auth.Table
+	rule string // the setting that says so
+}
 
 // Verify implements transport.Callers.
 func (a agents) Verify(ctx context.Context, token string) (*steps.Caller, error) {
-	return refusePeople(a.Table.Verify(ctx, token))
+	return a.refusePeople(a.Table.Verify(ctx, token))
 }
 
 // Reverify implements transport.RevocableCallers.
 func (a agents) Reverify(ctx context.Context, token string) (*steps.Caller, error) {
-	return refusePeople(a.Table.Reverify(ctx, token))
+	return a.refusePeople(a.Table.Reverify(ctx, token))
 }
 
-func refusePeople(caller *steps.Caller, err error) (*steps.Caller, error) {
+func (a agents) refusePeople(caller *steps.Caller, err error) (*steps.Caller, error) {
 	if err != nil || !caller.Decides {
 		return caller, err
 	}
-	f := fault.New(fault.Denied, "the token may approve in the console, so with approveBy: person it is a person's: an MCP client needs another one")
+	f := fault.New(fault.Denied, "the token may approve in the console, so with %s it is a person's: an MCP client needs another one", a.rule)
 	f.Err = steps.ErrScope
 	return nil, f
 }
@@ -96,16 +99,26 @@ func (a *App) exposure(c *config.Access, before *App) *fault.Error {
 	return nil
 }
 
-// idleApprovers finds tokens that may approve in the console and, with approveBy: person, have nothing to approve: MCP clients cannot use
+// personRule names the setting by which calls need a person's approval.
+func personRule(c *config.Config) string {
+	if config.Or(c.ApproveBy, "") == "person" {
+		return "approveBy: person"
+	}
+	return "a flow rule that says do: approve"
+}
+
+// idleApprovers finds tokens that may approve in the console and, if only people approve, have nothing to approve: MCP clients cannot use
 // them, so they have no runs, and see those of others only as administrators of all functions or if they name them.
 func (s *subject) idleApprovers() (faults []*fault.Error) {
 	if !s.config.NeedsPerson() {
 		return nil
 	}
 	for i, token := range tokenTable(&s.config.Access) {
-		if token.Decides && len(token.DecidesFor) == 0 && !seesAll(token.Rights) {
-			faults = append(faults, fault.New(fault.BadRequest, "with approveBy: person the token %s has no runs, and sees nobody else's, so it can "+
-				"approve nothing: name the tokens of its agents (approves), or give it tier: admin without functions", token.Name).Under(fault.Index("/access/tokens", i)+"/console"))
+		named := slices.ContainsFunc(token.DecidesFor, func(name string) bool { return name != token.Name })
+		if token.Decides && !named && !seesAll(token.Rights) {
+			faults = append(faults, fault.New(fault.BadRequest, "with %s the token %s has no runs, and sees nobody else's, so it can "+
+				"approve nothing: name the tokens of its agents (approves), or give it tier: admin without functions",
+				personRule(&s.config.Config), token.Name).Under(fault.Index("/access/tokens", i)+"/console"))
 		}
 	}
 	return faults

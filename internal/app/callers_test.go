@@ -1,6 +1,7 @@
 package app
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
@@ -55,21 +57,46 @@ func TestReloadKeepsIssuerKeys(t *testing.T) {
 	}
 }
 
-// TestIdleApprovers: with approveBy: person, a token that may approve but sees nobody's runs is warned of.
+// TestIdleApprovers: if only people approve, a token that may approve but sees nobody's runs is warned of.
 func TestIdleApprovers(t *testing.T) {
 	t.Parallel()
 	const tokens = "access: {tokens: [{name: boss, sha256: %[1]q, tier: admin, console: approve}, " +
-		"{name: ann, sha256: %[2]q, tier: read_write, console: approve}, {name: part, sha256: %[3]q, tier: admin, functions: [fs.*], console: approve}, " +
+		"{name: ann, sha256: %[2]q, tier: read_write, console: approve, approves: [ann]}, {name: part, sha256: %[3]q, tier: admin, functions: [fs.*], console: approve}, " +
 		"{name: agent, sha256: %[4]q}, {name: lead, sha256: %[5]q, tier: read_write, console: approve, approves: [agent]}]}\n"
 	text := fmt.Sprintf(tokens, strings.Repeat("a", 64), strings.Repeat("b", 64), strings.Repeat("c", 64),
 		strings.Repeat("d", 64), strings.Repeat("e", 64))
-	for before, want := range map[string][]string{"": nil, "approveBy: person\n": {"/access/tokens/1/console", "/access/tokens/2/console"}} {
+	const rule = "flows: {rules: [{from: a, to: b, do: approve}]}\n"
+	idle := []string{"/access/tokens/1/console", "/access/tokens/2/console"}
+	for before, want := range map[string][]string{"": nil, "approveBy: person\n": idle, rule: idle} {
 		var got []string
 		for _, f := range (&subject{App: appOf(t, before+text, serverTraits{serve: true})}).idleApprovers() {
 			got = append(got, f.At)
+			if strings.Contains(f.Message, "approveBy: person") == (before == rule) {
+				t.Errorf("%q: the message names another setting: %s", before, f.Message)
+			}
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%q: found %q, want %q", before, got, want)
+		}
+	}
+}
+
+// TestPeopleAreNoAgents: an MCP client with a token that may approve in the console is told which setting makes it a person's.
+func TestPeopleAreNoAgents(t *testing.T) {
+	t.Parallel()
+	for before, want := range map[string]string{
+		"approveBy: person\n":                               "with approveBy: person it is",
+		"flows: {rules: [{from: a, to: b, do: approve}]}\n": "with a flow rule that says do: approve it is",
+	} {
+		text := fmt.Sprintf("access: {tokens: [{name: ann, sha256: %q, console: approve}]}\n", fmt.Sprintf("%x", sha256.Sum256([]byte("secret"))))
+		a := appOf(t, before+text, serverTraits{serve: true, overHTTP: true})
+		if faults := a.openCallers(&a.config.Access); len(faults) > 0 {
+			t.Fatal(faults)
+		}
+		t.Cleanup(a.callers.Close)
+		caller, err := (&server{}).access(a).Callers.Verify(t.Context(), "secret")
+		if caller != nil || err == nil || !strings.Contains(fault.Message(err), want) {
+			t.Errorf("%q: got %v, %v, want %q", before, caller, err, want)
 		}
 	}
 }

@@ -34,7 +34,7 @@ const (
 var checks = []check{
 	{what: "groups on a surface without dispatchers", when: atStart, serving: true, find: (*subject).ineffectiveGroups},
 	{what: "a budget of sessions where there are none", when: atStart, serving: true, find: (*subject).ineffectiveSession},
-	{what: "tokens that may approve, but see nobody else's runs", when: atStart, serving: true, find: (*subject).idleApprovers},
+	{what: "tokens that may approve, but see nobody else's runs", when: whenReady, find: (*subject).idleApprovers},
 	{what: "patterns under functions, includeTools and excludeTools that match nothing", when: whenReady, find: (*subject).unusedSettings},
 	{what: "rules of the hook that guard nothing", when: whenReady, find: (*subject).unusedRules},
 	{what: "dispatchers under another name than their group", when: whenReady, find: (*subject).renamedGroups},

@@ -133,7 +133,7 @@ func (s *server) access(a *App) *transport.Access {
 	}
 	d.Callers = transport.RevocableCallers(a.callers)
 	if a.config.NeedsPerson() {
-		d.Callers = agents{a.callers}
+		d.Callers = agents{a.callers, personRule(&a.config.Config)}
 	}
 	if access.JWT != nil {
 		d.Issuers, d.Scopes = a.callers.Issuers(), slices.Sorted(maps.Keys(access.JWT.Scopes))

@@ -59,6 +59,7 @@ func TestPlansOfFolder(t *testing.T) {
 		"signed":        {},
 		"more keys":     {keys: []string{bob.Key.Text, ann.Key.Text}},
 		"other key":     {keys: []string{bob.Key.Text}, hidden: "is not in access.plans"},
+		"no key":        {keys: []string{}, hidden: "without access.plans"},
 		"reformatted":   {change: func(f string) { write(t, f, "pay.chain.json", "\n"+plan+"\n") }},
 		"changed":       {change: func(f string) { write(t, f, "pay.chain.json", strings.Replace(plan, `"b"`, `"c"`, 1)) }, hidden: "another content"},
 		"inner changed": {change: func(f string) { write(t, f, "inner.chain.json", `{"steps":[{"expr":"2"}]}`) }, hidden: "another content"},
@@ -81,7 +82,8 @@ func TestPlansOfFolder(t *testing.T) {
 				write(t, chains, name+".chain.json", text)
 			}
 			open := func(keys []string, more string) (*App, *warned) {
-				path := write(t, folder, "onecall.yaml", fmt.Sprintf("journal: {store: off}\naccess: {plans: [%s]}\n%s", strings.Join(keys, ", "), more))
+				path := write(t, folder, "onecall.yaml", fmt.Sprintf("journal: {store: off}\naccess: {plans: [%s], tokens: [{name: bot, sha256: %q, plans: true}]}\n%s",
+					strings.Join(keys, ", "), strings.Repeat("a", 64), more))
 				reporter := &warned{}
 				a, err := Open(t.Context(), &Options{Config: path, Reporter: reporter, Redactor: &Redactor{}})
 				if err != nil {

@@ -78,16 +78,10 @@ func readTokens(list []Token) (map[[sha256.Size]byte]*steps.Caller, []*fault.Err
 		if f != nil {
 			add("", f)
 		}
-		for n, name := range token.DecidesFor {
-			if !slices.Contains(names, name) {
-				f := fault.New(fault.BadRequest, "there is no token %s", fault.Quote(name)).Under(fault.Index("/approves", n))
-				f.Nearest = fault.Nearest(name, names, 3)
-				add("", f)
-			}
-		}
 		tokens[hash] = &steps.Caller{ID: tokenID + token.Name, Rights: rights, Decides: token.Decides}
-		if len(token.DecidesFor) > 0 {
-			tokens[hash].DecidesFor = tokenID + strings.Join(token.DecidesFor, "\n"+tokenID)
+		known := slices.DeleteFunc(slices.Clone(token.DecidesFor), func(name string) bool { return !slices.Contains(names, name) })
+		if len(known) > 0 {
+			tokens[hash].DecidesFor = tokenID + strings.Join(known, "\n"+tokenID)
 		}
 	}
 	return tokens, faults

@@ -48,7 +48,7 @@ type Bearer struct {
 	// The functions that the caller may use: names, or patterns with *. Default: all functions of its tier.
 	Functions []string `yaml:"functions"`
 	// approve: the caller may approve, deny, resume and undo the runs that it sees in the console of serve --console. Without it the caller
-	// only looks. With approveBy: person such a token is a person's, and MCP clients cannot use it.
+	// only looks. With approveBy: person, or a flow rule with do: approve, such a token is a person's, and MCP clients cannot use it.
 	Console *string `yaml:"console" validate:"oneof=approve"`
 	// With console: approve, the names of other tokens: the caller also sees their runs in the console, and approves and denies their calls
 	// of functions that it may use itself.
@@ -93,9 +93,7 @@ func (d *decoder) checkAccess(c *Access) {
 		d.requireKeys(at, token)
 		d.checkPlansOf(at, token, c)
 		d.checkPatterns(at+"/functions", token.Functions)
-		if len(token.Approves) > 0 && token.Console == nil {
-			d.faultAt(at+"/approves", fault.BadRequest, "it needs console: approve at the same token")
-		}
+		d.checkApproves(at+"/approves", token, c)
 	}
 	if c.JWT != nil {
 		d.requireKeys("/access/jwt", c.JWT)
@@ -105,7 +103,6 @@ func (d *decoder) checkAccess(c *Access) {
 			}
 		}
 	}
-	d.checkEmpty("/access/plans", "the list is empty: leave it out, or name the public keys of those who sign plans", len(c.Plans) > 0)
 	if c.HTTP != nil && c.ByToken() {
 		d.warnAt("/access/http", "it is not used: with tokens or jwt, HTTP clients need a token")
 	}
@@ -122,9 +119,31 @@ func (d *decoder) checkPlansOf(at string, token *Bearer, c *Access) {
 	if token.Console != nil {
 		d.faultAt(at+"/console", fault.BadRequest, "with plans: true the caller only calls signed plans, and decides about nothing: leave it out")
 	}
-	if len(c.Plans) == 0 {
-		d.faultAt(at+"/plans", fault.BadRequest, "without access.plans, the public keys of those who sign, there is no plan to call: "+
+	if len(c.Plans) == 0 { // no fault: it would keep the former configuration in force, with the key that was removed last
+		d.warnAt(at+"/plans", "without access.plans, the public keys of those who sign, there is no plan to call: "+
 			"onecall sign shows the entry of a key")
+	}
+}
+
+// checkApproves checks whose calls a token approves. That there is no such token is no fault: it would keep the former configuration in
+// force, with a token that was just removed.
+func (d *decoder) checkApproves(at string, token *Bearer, c *Access) {
+	if len(token.Approves) > 0 && token.Console == nil {
+		d.faultAt(at, fault.BadRequest, "it needs console: approve at the same token")
+	}
+	names := make([]string, len(c.Tokens))
+	for i := range c.Tokens {
+		names[i] = Or(c.Tokens[i].Name, "")
+	}
+	for i, name := range token.Approves {
+		if slices.Contains(names, name) {
+			continue
+		}
+		advice := "leave it out"
+		if near := fault.Nearest(name, names, 1); len(near) > 0 {
+			advice = "did you mean " + near[0] + "?"
+		}
+		d.warnAt(fault.Index(at, i), "there is no token %s, so it approves nothing: %s", fault.Quote(name), advice)
 	}
 }
 

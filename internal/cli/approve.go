@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"os/user"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/tidwall/gjson"
@@ -85,6 +86,9 @@ func (c *cli) approve(ctx context.Context, a *app.App, name runName, d *decision
 	if d.show {
 		return c.showWaiting(id, calls, digest)
 	}
+	if err := c.tellLifted(calls, d); err != nil {
+		return err
+	}
 	if past, err := a.Journal.Read(ctx, id, nil); d.deny && err == nil && chain.EndsWhereDenied(past) {
 		c.noticef("the chain does not say onError: continue: it ends at the first call that is denied, and calls after that are not made")
 	}
@@ -93,6 +97,7 @@ func (c *cli) approve(ctx context.Context, a *app.App, name runName, d *decision
 		if answer, err := c.confirm(ctx, d.verb(), calls); err != nil {
 			return err
 		} else if !isYes(answer) {
+			c.noticef("nothing was decided; --deny denies calls")
 			return exitError(exitFailed)
 		}
 	}
@@ -124,6 +129,28 @@ func (c *cli) approve(ctx context.Context, a *app.App, name runName, d *decision
 		result["waiting"] = len(waiting)
 	}
 	return c.writeValue(result)
+}
+
+// tellLifted tells the user which denials an approval takes back. It fails if some calls are approved already and no other is named: then
+// the user does not mean those that were denied.
+func (c *cli) tellLifted(calls []gjson.Result, d *decision) error {
+	var lifted []string
+	approved := false
+	for i := range calls {
+		approved = approved || calls[i].Get("approved").Bool()
+		if calls[i].Get("denied").Exists() {
+			lifted = append(lifted, calls[i].Get("at").Str)
+		}
+	}
+	switch places := strings.Join(lifted, ", "); {
+	case d.deny || len(lifted) == 0:
+	case approved && d.only == nil:
+		return opError{fault.New(fault.BadRequest, "the others are approved already, and what was denied stays denied: "+
+			"name it with --only to approve it: %s", fault.Clip(places, 200))}
+	default:
+		c.noticef("approving takes back the denial of %s at %s", plural(int64(len(lifted)), "call"), fault.Clip(places, 200))
+	}
+	return nil
 }
 
 var errNotOver = opError{fault.New(fault.Busy, "the run is not over: try again when it has ended")}

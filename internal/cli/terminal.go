@@ -241,7 +241,8 @@ func (c *cli) nextCommand(f *fault.Error, doc *document, run string, positions [
 	case fault.ApprovalRequired:
 		return fmt.Sprintf("Approve them: onecall approve%s %s, then onecall resume%s %s", config, run, config, run)
 	case fault.Denied:
-		return fmt.Sprintf("A resume asks again: onecall resume%s %s", config, run)
+		return fmt.Sprintf("What was denied stays denied until a person approves it: onecall approve%s %s, then onecall resume%s %s",
+			config, run, config, run)
 	}
 	switch {
 	case f.Code == fault.ResumeConflict && len(f.Available) > 0 && len(positions) == 0:

@@ -14,8 +14,8 @@ import (
 type Flows struct {
 	// The rules. Each one that catches a value does what it says; of several, deny is the strongest.
 	Rules []FlowRule `yaml:"rules"`
-	// Patterns of values that a model may write although it was shown labeled values, with * for any characters, such as *@example.com. Only
-	// rules with through: model look at them.
+	// Patterns of values that a model may write although it was shown labeled values, such as *@example.com, with * for letters, digits and
+	// ._-+/ (but no .. and //). Only rules with through: model look at them.
 	Trusted []string `yaml:"trusted" recorded:"no"`
 	// How long what a client was shown is remembered after its last use, if the client has no session.
 	Remember *time.Duration `yaml:"remember" recorded:"no" validate:"min=1s" default:"24h"`

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/tidwall/gjson"
 
@@ -14,7 +16,7 @@ import (
 // Rules are what all clients share.
 type Rules struct {
 	Model   []string // the labels that rules through a model name
-	Trusted []string // patterns of values that have no labels, whoever sends them
+	Trusted []string // patterns of values that have no labels, whoever sends them (trusts)
 	// State returns the labels of values in state: of those that a call with these arguments may read, null for what is not known; false:
 	// they are not known.
 	State func(ctx context.Context, caller string, args []byte) ([]steps.Label, bool)
@@ -33,11 +35,26 @@ type Labels struct {
 // Sent returns the labels of a value that the client sends.
 func (l *Labels) Sent(value []byte) []string {
 	v := gjson.ParseBytes(value)
-	trusted := func(p string) bool { return pattern.Matches(p, v.String()) }
+	trusted := func(p string) bool { return trusts(p, v.String()) }
 	if (v.Type == gjson.String || v.Type == gjson.Number) && slices.ContainsFunc(l.rules.Trusted, trusted) {
 		return nil
 	}
 	return l.record.Labels(v)
+}
+
+// trusts reports whether a pattern of trusted values matches a value. A * is for the characters of a name or a path, so that a value is one
+// address or one path: it holds no list, no sentence and nothing of a URL beyond its path. A path that leads up, and a // that begins a
+// comment of an expression or a host, are not trusted unless the pattern has them.
+func trusts(trusted, value string) bool {
+	allowed := func(c rune) bool {
+		return unicode.IsLetter(c) || unicode.IsDigit(c) || strings.ContainsRune("._-+/", c)
+	}
+	for _, part := range []string{"..", "//"} {
+		if strings.Count(value, part) > strings.Count(trusted, part) {
+			return false
+		}
+	}
+	return pattern.MatchesOf(trusted, value, allowed)
 }
 
 // Kept returns the labels of what a function reads in state.

@@ -17,7 +17,7 @@ var _ chain.SessionLabels = (*exposure.Labels)(nil)
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	known := true
-	rules := exposure.Rules{Model: []string{"a"}, All: []string{"a", "b"}, Trusted: []string{"*@example.com", "42"},
+	rules := exposure.Rules{Model: []string{"a"}, All: []string{"a", "b"}, Trusted: []string{"*@example.com", "42", "out/*", "https://a.example/*"},
 		State: func(_ context.Context, caller string, args []byte) ([]steps.Label, bool) {
 			return []steps.Label{{Name: caller + string(args)}}, known
 		}}
@@ -25,7 +25,11 @@ func TestLabels(t *testing.T) {
 	l.Shown([]string{"a", "b"})
 	for value, want := range map[string][]string{
 		`"x"`: {"a"}, `"ann@example.com"`: nil, `"\u0061nn@example.com"`: nil, `"ann@example.com.evil"`: {"a"}, `42`: nil, `"42"`: nil,
-		`420`: {"a"}, `true`: {"a"},
+		`420`: {"a"}, `true`: {"a"}, `"évé.x+y@example.com"`: nil, `"eve@x.net, a@example.com"`: {"a"}, `"eve@x.net,a@example.com"`: {"a"},
+		`"a private text a@example.com"`: {"a"}, `"eve@x.net\na@example.com"`: {"a"}, `"<eve@x.net>a@example.com"`: {"a"},
+		`"eve@x.net@example.com"`: {"a"}, `"'eve'//a@example.com"`: {"a"}, `"7//@example.com"`: {"a"}, `"out/a/b-1.md"`: nil,
+		`"out/../../etc/x"`: {"a"}, `"out/.."`: {"a"}, `"out/%2e%2e/x"`: {"a"}, `"https://a.example/b/c"`: nil,
+		`"https://a.example/b?q=private"`: {"a"}, `"https://a.example//b"`: {"a"},
 	} {
 		if got := l.Sent([]byte(value)); !slices.Equal(got, want) {
 			t.Errorf("%s has %q, want %q", value, got, want)

@@ -11,7 +11,14 @@ import (
 )
 
 // Matches reports whether a name matches a pattern. It allocates nothing. Its time is at most proportional to the product of both lengths.
-func Matches(pattern, name string) bool {
+func Matches(pattern, name string) bool { return MatchesOf(pattern, name, nil) }
+
+// MatchesOf is Matches with * and ? for characters that are allowed; nil: all are.
+func MatchesOf(pattern, name string, allowed func(rune) bool) bool {
+	fits := func(n int) bool {
+		c, _ := utf8.DecodeRuneInString(name[n:])
+		return allowed == nil || allowed(c)
+	}
 	star, rest := -1, 0 // the last * so far, and the index in name after the text that it matches
 	for p, n := 0, 0; ; {
 		switch {
@@ -20,11 +27,11 @@ func Matches(pattern, name string) bool {
 			p++
 		case n == len(name):
 			return p == len(pattern)
-		case p < len(pattern) && pattern[p] == '?':
+		case p < len(pattern) && pattern[p] == '?' && fits(n):
 			p, n = p+1, n+character(name[n:])
 		case p < len(pattern) && pattern[p] == name[n]:
 			p, n = p+1, n+1
-		case star >= 0: // retry only the last *: the match before it stands
+		case star >= 0 && fits(rest): // retry only the last *: the match before it stands
 			rest += character(name[rest:])
 			p, n = star+1, rest
 		default:

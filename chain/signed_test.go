@@ -79,6 +79,7 @@ func TestUnsignable(t *testing.T) {
 		`{"steps":[{"fn":"bank.send","args":{"sum":"$state.sum"}}]}`:                                     fault.NotSupported,
 		`{"steps":[{"expr":"1 + $\u0073tate.sum"}]}`:                                                     fault.NotSupported,
 		`{"input":{"sum":1},"steps":[{"fn":"bank.send","args":{"sum":"$input.sum"}}]}`:                   fault.NotSupported,
+		`{"steps":[{"fn":"chain.broken"}]}`:                                                              fault.UnknownFunction,
 		`{"params":{"sum":{}},"input":{"sum":1},"steps":[{"fn":"bank.send","args":{"s":"$input.sum"}}]}`: "",
 	} {
 		_, f := chain.SignedForm("chain.pay", chainsByName(t, map[string]string{"chain.pay": text}))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/onecall-mcp/onecall/chain"
@@ -74,7 +75,7 @@ func (o *sourceOpener) checkNames(name string, s *savedChains, checked map[strin
 		return fault.New(fault.Denied, "the configuration gives the name %s to %s, so the signature does not say what is called", name, original)
 	}
 	checked[name] = true
-	for _, called := range s.chain(name).Names {
+	for _, called := range slices.Concat(s.chain(name).Names, s.chain(name).Undoes) {
 		if s.chain(called) == nil || checked[called] {
 			continue
 		}

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
 	"github.com/onecall-mcp/onecall/internal/chainfile"
+	"github.com/onecall-mcp/onecall/internal/clients"
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/signing"
 	"github.com/onecall-mcp/onecall/internal/textfile"
@@ -59,10 +59,11 @@ func (c *cli) sign(ctx context.Context, args []string, keyFile string) (err erro
 	}
 	defer closeInto(a, &err)
 	plan := files[0]
-	if err := c.checkPlan(ctx, a, &plan); err != nil {
+	saved := a.ChainsBeside(plan.Path)
+	if err := c.checkPlan(ctx, a, &plan, saved); err != nil {
 		return err
 	}
-	form, f := chain.SignedForm(plan.function, a.ChainsBeside(plan.Path))
+	form, f := chain.SignedForm(plan.function, saved)
 	if f != nil {
 		return opError{f}
 	}
@@ -71,7 +72,7 @@ func (c *cli) sign(ctx context.Context, args []string, keyFile string) (err erro
 		return err
 	}
 	path := app.SignatureFile(plan.Path)
-	if err := os.WriteFile(path, signature, 0o644); err != nil {
+	if err := clients.WriteFile(path, signature, 0o644); err != nil {
 		return opErrorf("%s cannot be written: %v", textfile.Printable(path), textfile.Cause(err))
 	}
 	c.noticef("signed by the key %s. Servers accept it with this in their configuration:\n\naccess: {plans: [%s]}\n", signer.Key.ID, signer.Key.Text)
@@ -101,12 +102,14 @@ func (c *cli) planFiles(args []string) ([]planFile, error) {
 	return plans, nil
 }
 
-// checkPlan checks a chain, and that it and those that it calls name all functions by their full names.
-func (c *cli) checkPlan(ctx context.Context, a *app.App, plan *planFile) error {
+// checkPlan checks a chain, and that it and those that it calls name all functions by their full names. saved returns the chains as they
+// are signed, each read once.
+func (c *cli) checkPlan(ctx context.Context, a *app.App, plan *planFile, saved func(string) *steps.SavedChain) error {
 	e, err := plan.Read(ctx, c.in, a.MaxRequestBytes)
 	if err != nil {
 		return exitErrorOfFiles(err)
 	}
+	saved(plan.function) // it is read now, before the check takes its time
 	lite := false
 	caller := &chain.Caller{Override: chain.Override{Check: true, Lite: &lite}}
 	line := c.startProgress()
@@ -118,7 +121,7 @@ func (c *cli) checkPlan(ctx context.Context, a *app.App, plan *planFile) error {
 	if _, faults := a.ReadChain(chainfile.SavedFile{Name: chainfile.NameOf(plan.Path), Path: plan.Path}); len(faults) > 0 {
 		return opErrorf("%s is not valid as a saved chain: %s", textfile.Printable(plan.Path), faults[0].Message)
 	}
-	return c.checkNames(a.Catalog.Registry(), plan.function, a.ChainsBeside(plan.Path), map[string]bool{})
+	return c.checkNames(a.Catalog.Registry(), plan.function, saved, map[string]bool{})
 }
 
 func (c *cli) checkNames(functions *steps.Registry, name string, saved func(string) *steps.SavedChain, checked map[string]bool) error {

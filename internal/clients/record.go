@@ -130,7 +130,7 @@ func digest(text []byte) string {
 func (r *record) write(file string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err == nil {
-		err = writeFile(recordPath(file), text, 0o600)
+		err = WriteFile(recordPath(file), text, 0o600)
 	}
 	if err != nil {
 		return fault.New(fault.BadRequest, "%s cannot be written: %v", recordPath(file), textfile.Cause(err))

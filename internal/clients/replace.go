@@ -26,7 +26,7 @@ func replace(c *Client, file string, text []byte) error {
 		mode = info.Mode().Perm()
 	}
 	if err == nil {
-		err = writeFile(target, text, mode)
+		err = WriteFile(target, text, mode)
 	}
 	if err != nil {
 		return fault.New(fault.BadRequest, "%s cannot be written: %v", target, textfile.Cause(err))
@@ -40,8 +40,8 @@ func noFolderError(c *Client, file string) error {
 		filepath.Dir(file), c.Title)
 }
 
-// writeFile writes a file atomically.
-func writeFile(path string, text []byte, mode fs.FileMode) error {
+// WriteFile writes a file atomically. A symbolic link in its place is replaced, and not followed.
+func WriteFile(path string, text []byte, mode fs.FileMode) error {
 	temporary := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+rand.Text()+".tmp")
 	defer os.Remove(temporary)
 	if err := writeSynced(temporary, text); err != nil {

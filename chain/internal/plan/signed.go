@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -56,7 +57,7 @@ func (f *signedForm) add(name string) *fault.Error {
 	f.added[name] = true
 	chain := f.saved(name)
 	if chain == nil {
-		return fault.New(fault.UnknownFunction, "there is no saved chain %s", name)
+		return fault.New(fault.UnknownFunction, "there is no saved chain %s, or it cannot be read", name)
 	}
 	text := rawjson.NewTable(Canonical(chain.Text))
 	if len(f.added) == 1 {
@@ -70,7 +71,7 @@ func (f *signedForm) add(name string) *fault.Error {
 	}
 	f.w.Raw(name, rawjson.AppendObject(nil, text.List))
 	for _, called := range slices.Concat(chain.Names, chain.Undoes) {
-		if f.saved(called) == nil {
+		if !strings.HasPrefix(called, steps.ChainSource+".") {
 			continue
 		}
 		if bad := f.add(called); bad != nil {

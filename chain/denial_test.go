@@ -224,6 +224,43 @@ func TestDenialIsLifted(t *testing.T) {
 	}
 }
 
+// TestDenialAfterApproval: what the caller has approved itself and not sent yet is not sent after a person has denied the same call in another
+// run. What a person has approved is.
+func TestDenialAfterApproval(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBank(t, nil, "")
+		for _, byPerson := range []bool{false, true} {
+			waits, other := b.wants("agent", fault.ApprovalRequired, 0, transfer), b.wants("agent", fault.ApprovalRequired, 0, transfer)
+			run, yes := waits.Get("resume").Str, &chain.Ruling{Rest: journal.Approved, By: "agent"}
+			if byPerson {
+				yes.By = "bob"
+				_, err := chain.Decide(t.Context(), b.journal, run, yes)
+				must(t, err)
+			} else if _, f := b.engine.DecideOwn(t.Context(), run, waits.Get("approve").Str, yes, &chain.Caller{ID: "agent"}); f != nil {
+				t.Fatal(f)
+			}
+			time.Sleep(time.Second)
+			_, err := chain.Decide(t.Context(), b.journal, other.Get("resume").Str, &chain.Ruling{Rest: journal.Denied, By: "ann"})
+			must(t, err)
+			if byPerson {
+				b.wants("agent", "", 0, fmt.Sprintf(`{"resume":%q}`, run))
+				continue
+			}
+			for range 2 {
+				denied := b.wants("agent", fault.Denied, 0, fmt.Sprintf(`{"resume":%q}`, run))
+				if !strings.Contains(denied.Get("error.message").Str, "by ann") || len(b.sent) > 0 {
+					t.Errorf("sent %v, answer %s; want nothing, and who denied it", b.sent, denied)
+				}
+			}
+			time.Sleep(remember + time.Second)
+		}
+		if !slices.Equal(b.sent, []string{"820000"}) {
+			t.Errorf("sent %v, want the transfer that a person has approved", b.sent)
+		}
+	})
+}
+
 // TestDenialOfShared: callers whom nobody can tell apart do not deny each other's calls. One with a session has its denials in that; one
 // without in its run alone, however the call is spelled there.
 func TestDenialOfShared(t *testing.T) {

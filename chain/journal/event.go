@@ -63,7 +63,8 @@ type Event struct {
 	Args []byte
 
 	// Message says why a call, in Stopped the run, or in Refused the resume failed, or in Warned of what, without secrets and at most
-	// maxMessage characters; in Approved and Denied, who decided. Encrypted, and shown to the run's caller and to operators.
+	// maxMessage characters; in Approved and Denied, who decided ("" in Approved: the run's caller, or it is not known). Encrypted, and shown
+	// to the run's caller and to operators.
 	Message string
 
 	readArgs []byte // the arguments of a read whose MAC is computed when it is written; else nil

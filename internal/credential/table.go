@@ -134,8 +134,8 @@ func passed(header http.Header, names []string) map[string]string {
 	return headers
 }
 
-// remember adds the credential of a caller, unless it is known, and returns its ID. The ID says nothing of the endpoint, so that runs can go
-// on after a reload that has changed its secret.
+// remember adds the credential of a caller, unless it is known, and returns its ID. The ID says nothing of the endpoint, so that runs can
+// go on after a reload that has changed its secret.
 func (t *Table) remember(r *Rule, caller *steps.Caller, headers map[string]string) string {
 	parts := [][]byte{[]byte("credential"), []byte(caller.ID), []byte(r.Name)}
 	for _, name := range r.brings() {

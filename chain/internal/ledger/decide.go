@@ -202,8 +202,12 @@ func (d *Ruling) record(j *journal.Journal, past *journal.Past, parts [3]part, b
 		if part.kind == journal.Approved && len(parts[1].names) > 0 { // it says why the others were denied
 			reason = ""
 		}
+		by := d.By
+		if part.kind == journal.Approved && !byOperator { // a person's approval is told from the caller's by its name
+			by = ""
+		}
 		if len(part.names) > 0 {
-			r.Decide(part.kind, part.names, d.By, reason)
+			r.Decide(part.kind, part.names, by, reason)
 		}
 	}
 	left := parts[2]

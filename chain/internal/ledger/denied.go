@@ -95,6 +95,31 @@ func (l *Ledger) checkDenied(ctx context.Context, past *journal.Past, names []st
 	return nil
 }
 
+// overrule finds the calls of a run that its caller has approved, and that a person has denied since, in another run. What a person has
+// approved stays approved.
+func (l *Ledger) overrule(ctx context.Context, past *journal.Past) *fault.Error {
+	if l.overruled = nil; !past.IsApproved() {
+		return nil
+	}
+	remembered, err := l.Journal.Denials(ctx, personOf(l.Journal, past))
+	if err != nil {
+		return Fault(err, "no call that was approved was sent")
+	}
+	for i := range slices.Backward(past.Events) {
+		e := &past.Events[i]
+		if by, _ := e.Decision(); e.Kind != journal.Approved || by != "" {
+			continue
+		}
+		for _, name := range e.Approvals {
+			if denial := remembered[journal.CallOf(name)]; denial != nil && denial.At > e.At && past.Approved(name) {
+				l.overruled = append(l.overruled, journal.Event{Kind: journal.Denied, Approvals: []string{name}, At: denial.At,
+					Message: denial.Message, Args: denial.Args})
+			}
+		}
+	}
+	return nil
+}
+
 // remember records what a ruling about calls of a run says for later runs. Only an operator (lifts) ends an earlier denial.
 func (d *Ruling) remember(r *journal.Run, person string, parts *[3]part, lifts bool) error {
 	if lifts {

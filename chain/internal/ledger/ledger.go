@@ -48,6 +48,7 @@ type Ledger struct {
 	leased    *journal.Past    // the run to resume, until Record is set
 	previewed *journal.Past    // the run that a dry run looks at, without its lease
 	undoCalls atomic.Int64     // the calls that undid others
+	overruled []journal.Event  // denials, since when the caller's own approvals of calls do not hold
 	refused   atomic.Bool      // the chain no longer makes calls that were made
 	writes    writeLog
 	unknown   []*journal.PastCall // calls with an unknown outcome; guarded by writes.mu
@@ -138,6 +139,9 @@ func (l *Ledger) claimKey(key string) *fault.Error {
 func (l *Ledger) applyResumption(record *journal.Run) *fault.Error {
 	if f := applyAssumptions(record, l.Resumption.Assume); f != nil {
 		return f
+	}
+	for _, denial := range l.overruled {
+		record.Append(denial)
 	}
 	if l.Resumption.Approve != "" {
 		return l.applyApproval(record)

@@ -142,6 +142,9 @@ func (l *Ledger) Take(ctx context.Context, id string, dry bool) (*journal.Past, 
 	}
 	if l.leased = past; dry {
 		l.previewed, l.leased = past, nil
+	} else if f := l.overrule(ctx, past); f != nil {
+		l.Release()
+		return nil, f
 	}
 	switch {
 	case l.IfHalted && past.Row.Status != journal.Waiting && !WasDecided(past):

@@ -20,6 +20,7 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/schema"
+	"github.com/onecall-mcp/onecall/steps/source/state"
 )
 
 // serveLabels returns a server of the shop and upstreams: what the functions of the upstream a give, and the notes of items, have the
@@ -44,10 +45,14 @@ func serveLabels(t *testing.T, surface mcp.Surface, upstreams ...*upstreamServer
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { j.Close() })
+	values := state.New(&state.Options{Journal: func() *journal.Journal { return j }})
 	flows := []chain.FlowRule{{From: "outsider", To: "where", Do: "deny", Through: "model"}}
 	return serve(t, func(o *mcp.Options) {
 		o.Surface, o.Catalog = surface, catalog
 		if err := catalog.Add("shop", newShop()); err != nil {
+			t.Fatal(err)
+		}
+		if err := catalog.Add("state", values); err != nil {
 			t.Fatal(err)
 		}
 		for _, b := range upstreams {
@@ -60,13 +65,17 @@ func serveLabels(t *testing.T, surface mcp.Surface, upstreams ...*upstreamServer
 			Flows: flows}); err != nil {
 			t.Fatal(err)
 		}
-		o.Labels = rememberLabels(j, flows)
+		o.Labels = rememberLabels(j, flows, values.Labels)
 	})
 }
 
 // rememberLabels returns what clients were shown of the labels that rules name, for mcp.Options.Labels.
-func rememberLabels(j *journal.Journal, flows []chain.FlowRule) func(context.Context, string, []byte) chain.SessionLabels {
-	rules := &exposure.Rules{State: func(context.Context, string, []byte) ([]steps.Label, bool) { return nil, true }}
+func rememberLabels(j *journal.Journal, flows []chain.FlowRule, kept func(context.Context, string, []byte) ([]steps.Label, error),
+) func(context.Context, string, []byte) chain.SessionLabels {
+	rules := &exposure.Rules{State: func(ctx context.Context, caller string, args []byte) ([]steps.Label, bool) {
+		list, err := kept(ctx, caller, args)
+		return list, err == nil
+	}}
 	for _, r := range flows {
 		rules.Model, rules.All = append(rules.Model, r.From), append(rules.All, r.From)
 	}
@@ -222,6 +231,26 @@ func TestLabelsOfDoors(t *testing.T) {
 				t.Errorf("then a text of its own may go anywhere: %t", !test.shown)
 			}
 		})
+	}
+}
+
+// TestLabelsOfFlatState: what a client keeps by a tool of its own has the labels of what it wrote, and whoever reads it so is shown them.
+func TestLabelsOfFlatState(t *testing.T) {
+	t.Parallel()
+	s := serveLabels(t, mcp.SurfaceFlat)
+	url := s.http(t, admin)
+	first, second := connectHTTP(t, url, statefulVersion, nil), connectHTTP(t, url, statefulVersion, nil)
+	ask := func(c *sdk.ClientSession, tool, args string) {
+		t.Helper()
+		if text, failed := mcptest.Ask(t, c, tool, args); failed {
+			t.Fatal(text)
+		}
+	}
+	ask(first, "shop_item_get", `{"id":1}`)
+	ask(first, "state_set", `{"key":"k","value":"what the note wants"}`)
+	ask(second, "state_get", `{"key":"k"}`)
+	if purges(t, second, "shop_vault_purge") {
+		t.Error("after it was shown a kept value with the label, a client may write a text of its own")
 	}
 }
 

@@ -110,7 +110,7 @@ func serveTranscript(t *testing.T, options []byte) *transcriptServer {
 	}
 	flows := rulesIn(settings.Get("flows"))
 	if len(flows) > 0 {
-		o.Labels = rememberLabels(s.runs, flows)
+		o.Labels = rememberLabels(s.runs, flows, func(context.Context, string, []byte) ([]steps.Label, error) { return nil, nil })
 	}
 	if o.Engine, err = chain.New(&chain.Options{
 		Flows: flows, Functions: catalog, Counter: counter, Results: results, MaxTotalTokens: o.MaxTotalTokens, Lite: o.Lite, Journal: s.runs,

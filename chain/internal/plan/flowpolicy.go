@@ -95,8 +95,8 @@ func (r *FlowRule) checkBeside(other *FlowRule, i, j int) *fault.Error {
 // flowStrengths are what a rule may do, the weakest first.
 var flowStrengths = []string{FlowWarn, FlowApprove, FlowDeny}
 
-// MustPlan reports whether calls of a function must be planned: it gives a label that rules name, keeps or gives values with their labels, or
-// takes what a model writes where a rule forbids that. p may be nil.
+// MustPlan reports whether calls of a function must be planned: it gives a label that rules name, keeps or gives values with their labels,
+// or takes what a model writes where a rule forbids that. p may be nil.
 func (p *FlowPolicy) MustPlan(spec *steps.Spec) bool {
 	if p == nil {
 		return false

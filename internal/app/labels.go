@@ -42,7 +42,7 @@ func (a *App) openLabels(c *config.Config, before *App) {
 		Failed: func(err error) {
 			a.warn(fault.New(fault.Unavailable, "what a caller was shown could not be kept for other processes: %s", fault.Message(err)))
 		}}
-	if before != nil && before.labels != nil && before.Journal == nil && a.Journal == nil {
+	if before != nil && before.labels != nil {
 		a.labels.callers.Take(before.labels.callers)
 	}
 }
@@ -57,7 +57,7 @@ func (a *App) labelsOf(ctx context.Context, caller string, request []byte) chain
 	switch {
 	case session != nil:
 		record = exposure.Of(session)
-	case a.process.serve:
+	case a.process.serve && len(a.labels.rules.Model) > 0: // else nothing asks what it was shown
 		record, keep = a.labels.callers.Of(ctx, caller, a.labels.rules.Model)
 	}
 	return a.labels.rules.Open(ctx, caller, record, keep, request)

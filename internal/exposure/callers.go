@@ -29,7 +29,11 @@ type Callers struct {
 type caller struct {
 	record *Record
 	used   time.Time
+	unkept []string // labels that the database could not be told of yet, and so does not deny
 }
+
+// markLimit is how long an answer waits for the database to keep a label.
+const markLimit = 5 * time.Second
 
 // shownSpace is the space of the names of labels in the journal's state. A caller has no other values under its owner there.
 const shownSpace = "shown"
@@ -51,7 +55,10 @@ func (c *Callers) Of(ctx context.Context, id string, all []string) (r *Record, k
 	}
 	mark := func(label string) {
 		key.Name = label
-		if err := j.Mark(context.WithoutCancel(ctx), key, c.Remember); err != nil && c.Failed != nil {
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), markLimit)
+		defer cancel()
+		err := j.Mark(limited, key, c.Remember)
+		if c.setKept(id, label, err == nil); err != nil && c.Failed != nil {
 			c.Failed(err)
 		}
 	}
@@ -60,6 +67,10 @@ func (c *Callers) Of(ctx context.Context, id string, all []string) (r *Record, k
 		if names[i] = rows[i].Name; time.Until(rows[i].Expires) < c.Remember-c.Remember/8 {
 			mark(names[i])
 		}
+	}
+	for _, label := range c.unkept(id) {
+		names = append(names, label)
+		mark(label)
 	}
 	if r.exceeds(names) { // what it was shown has been forgotten
 		r = c.forget(id)
@@ -72,7 +83,33 @@ func (c *Callers) Of(ctx context.Context, id string, all []string) (r *Record, k
 	}
 }
 
-// Take takes over what others know, for callers that this has not seen yet: after a reload, where no database knows it.
+// setKept notes whether the database was told that a caller was shown a label.
+func (c *Callers) setKept(id, label string, kept bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := c.known[id]
+	if k == nil {
+		return
+	}
+	if k.unkept = slices.DeleteFunc(k.unkept, func(other string) bool { return other == label }); len(k.unkept) == 0 {
+		k.unkept = nil
+	}
+	if !kept {
+		k.unkept = append(k.unkept, label)
+	}
+}
+
+// unkept returns the labels of a caller that the database could not be told of.
+func (c *Callers) unkept(id string) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k := c.known[id]; k != nil {
+		return slices.Clone(k.unkept)
+	}
+	return nil
+}
+
+// Take takes over what others know, for callers that this has not seen yet: after a reload.
 func (c *Callers) Take(others *Callers) {
 	others.mu.Lock()
 	defer others.mu.Unlock()
@@ -81,6 +118,7 @@ func (c *Callers) Take(others *Callers) {
 	for id, k := range others.known {
 		if c.known[id] == nil {
 			c.add(id, k.used).addAll(k.record)
+			c.known[id].unkept = slices.Clone(k.unkept)
 		}
 	}
 }
@@ -105,7 +143,7 @@ func (c *Callers) recordOf(id string) *Record {
 		if len(c.known) < maxCallers {
 			break
 		}
-		if c.Journal() != nil || now.Sub(k.used) >= c.Remember {
+		if c.Journal() != nil && k.unkept == nil || now.Sub(k.used) >= c.Remember {
 			delete(c.known, other)
 		}
 	}
@@ -123,7 +161,7 @@ func (c *Callers) add(id string, now time.Time) *Record {
 	if c.known == nil {
 		c.known = map[string]*caller{}
 	}
-	k := &caller{&Record{}, now}
+	k := &caller{record: &Record{}, used: now}
 	c.known[id] = k
 	return k.record
 }

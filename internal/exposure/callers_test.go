@@ -109,3 +109,41 @@ type failing struct{ journal.Driver }
 func (failing) States(context.Context, *journal.StateFilter) ([]journal.StateRow, error) {
 	return nil, errors.New("no connection")
 }
+
+// TestCallersUnkept: what the database could not be told of counts as shown all the same, and it is told as soon as it can be.
+func TestCallersUnkept(t *testing.T) {
+	t.Parallel()
+	driver := &forgetting{Driver: &journal.Memory{}, failing: true}
+	j, err := journal.New(driver, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	c := callers(j)
+	for range 3 {
+		if got := show(t, c, "ann", "a"); got != "a" {
+			t.Errorf("while the database does not keep it, a text has %q, want a", got)
+		}
+	}
+	if got := show(t, callers(j), "ann"); got != "" {
+		t.Errorf("another replica knows %q, which nothing has told it", got)
+	}
+	driver.failing = false
+	show(t, c, "ann")
+	if got := show(t, callers(j), "ann"); got != "a" {
+		t.Errorf("once the database keeps it, another replica's text has %q, want a", got)
+	}
+}
+
+// forgetting is a driver that may fail to keep names.
+type forgetting struct {
+	journal.Driver
+	failing bool
+}
+
+func (f *forgetting) MarkState(ctx context.Context, key journal.StateKey, ttl time.Duration) error {
+	if f.failing {
+		return errors.New("no connection")
+	}
+	return f.Driver.MarkState(ctx, key, ttl)
+}

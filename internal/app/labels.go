@@ -48,7 +48,7 @@ func (a *App) openLabels(c *config.Config, before *App) {
 }
 
 // labelsOf returns what the client of a context was shown, and remembers what its request sends. The client is the session of the context;
-// without one, it is that of a server on stdio, or the caller of a server over HTTP. Each command and each run of a worker begins anew.
+// without one, it is that of a server on stdio, or the caller of a server over HTTP. Each command and each run of a worker starts over.
 func (a *App) labelsOf(ctx context.Context, caller string, request []byte) chain.SessionLabels {
 	session, record, keep := steps.SessionOf(ctx), &exposure.Record{}, (func([]string))(nil)
 	if session == nil && a.process.serve {

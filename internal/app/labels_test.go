@@ -8,7 +8,7 @@ import (
 )
 
 // TestLabelsOf: who counts as one client: a session, or else the process of a server on stdio, or the caller of one over HTTP. Each command
-// begins anew.
+// starts over.
 func TestLabelsOf(t *testing.T) {
 	t.Parallel()
 	const rules = `flows: {rules: [{from: untrusted, to: write, do: deny, through: model}], trusted: ["trusted *"]}`

@@ -383,31 +383,3 @@ func (r *FlowRule) target() string {
 	}
 	return "the role " + r.To
 }
-
-// useMarks returns the marks of what a reference selects.
-func (f *flows) useMarks(scope *flowScope, u *refs.Use) []flowMark {
-	marks, path := f.rootMarks(scope, u)
-	return within(marks, path)
-}
-
-// rootMarks returns the marks of the value that a reference starts from, and the path that it selects there.
-func (f *flows) rootMarks(scope *flowScope, u *refs.Use) (marks []flowMark, path []refs.Segment) {
-	switch {
-	case u.Status:
-		return nil, nil
-	case u.Root == refs.RootStep && u.Step < len(scope.steps):
-		marks = scope.steps[u.Step]
-	case u.Root == refs.RootInput:
-		marks = scope.input
-	case u.Root == refs.RootItem:
-		marks = scope.item
-	case u.Root == refs.RootResult:
-		marks = scope.result
-	case u.Root == refs.RootState && f.session != nil && len(u.Path) > 0:
-		for _, label := range f.session.State(u.Path[0].Key) {
-			marks = addMark(marks, flowMark{Label: label, way: &flowWay{text: "$state." + u.Path[0].Key}})
-		}
-		return marks, nil
-	}
-	return marks, u.Path
-}

@@ -13,7 +13,7 @@ import (
 )
 
 // loop is the bare client of the SDK in a program that makes the calls one after another. If a call fails, it makes it again; if it is
-// killed, it begins anew, since it keeps nothing.
+// killed, it starts over, since it keeps nothing.
 type loop struct {
 	bench  *harness.Bench
 	mu     sync.Mutex

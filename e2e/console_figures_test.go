@@ -166,17 +166,38 @@ func BenchmarkConsolePages(b *testing.B) {
 	})
 }
 
-// BenchmarkConsoleLive measures how long after its end a step is on an open page of its run, which is one of the server.
-func BenchmarkConsoleLive(b *testing.B) {
-	c := measureConsole(b, 1, fmt.Sprintf(`
+// holding configures sh.hold, which ends once its file, a pipe, is closed by its writer.
+func holding(b *testing.B) string {
+	return fmt.Sprintf(`
 fs: {root: %q}
 commands:
   hold: {run: [/bin/sh, -c, 'read x <"$1"; echo ended', sh, "{file}"], args: {file: {type: string}}, effect: write}
-`, b.TempDir()))
+`, b.TempDir())
+}
+
+// BenchmarkConsoleLive measures how long after its end a step is on an open page of its run, which is one of the server.
+func BenchmarkConsoleLive(b *testing.B) {
+	c := measureConsole(b, 1, holding(b))
 	for b.Loop() {
 		c.live(b, "held", func(chain string) error {
 			if text, failed := c.tools.tool(b, "chain", json.RawMessage(chain)); failed {
 				return fmt.Errorf("%s", text)
+			}
+			return nil
+		})
+	}
+}
+
+// BenchmarkConsoleOthers measures the same of a run of another process, which writes to the same journal.
+func BenchmarkConsoleOthers(b *testing.B) {
+	c := measureConsole(b, 1, holding(b))
+	for b.Loop() {
+		c.live(b, "held", func(chain string) error {
+			file := clitest.Write(b, b.TempDir(), "held.chain.json", chain)
+			cmd := clitest.Self(b, filepath.Dir(c.config), "run", "--config", c.config, file)
+			cmd.Env = c.cmd.Env
+			if out, err := cmd.CombinedOutput(); err != nil {
+				return fmt.Errorf("%w: %s", err, out)
 			}
 			return nil
 		})

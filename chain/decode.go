@@ -59,5 +59,10 @@ func (s *request) decode(ctx context.Context, text []byte) (*plan.Request, *deco
 		}
 		s.form.Replaced = s.ledger.Replaced
 	}
+	if s.plansOnly && plan.CheckPlanCall(e.Chain) != nil { // the run began before its caller was given plans only
+		f := fault.New(fault.Denied, "this run did not begin as the call of a plan, and this caller may only call signed plans")
+		e.Faults.Add(f.Under("/resume"))
+		return nil, &e.Faults
+	}
 	return e.DecodeChain(e.Chain), &e.Faults
 }

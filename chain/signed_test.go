@@ -220,3 +220,30 @@ func TestPlanApproval(t *testing.T) {
 		t.Errorf("approved: %s", a.JSON)
 	}
 }
+
+// TestRunBeforePlans: a caller that was given plans only cannot go on with a run that it began as another chain, not even one of plans.
+func TestRunBeforePlans(t *testing.T) {
+	t.Parallel()
+	e, caller, sent := planEngine(t)
+	before := *caller
+	before.Functions, before.PlansOnly = nil, false
+	for _, chain := range []string{
+		`{"steps":[{"fn":"chain.hello"},{"fn":"chain.pay","args":{"sum":7}}]}`,
+		`{"steps":[{"fn":"chain.pay","args":{"sum":"$item"},"forEach":"[7,8]"}]}`,
+		`{"input":{"n":7},"steps":[{"fn":"chain.pay","args":{"sum":"$input.n"}}]}`,
+	} {
+		a := e.Run(t.Context(), []byte(chain), &before)
+		resume := fmt.Appendf(nil, `{"resume":%q,"approve":%q}`, gjson.GetBytes(a.JSON, "resume").Str, gjson.GetBytes(a.JSON, "approve").Str)
+		if codeOf(a) != fault.ApprovalRequired {
+			t.Fatalf("%s: %s, want a question", chain, a.JSON)
+		}
+		sent()
+		if a := e.Run(t.Context(), resume, caller); !strings.Contains(string(a.JSON), "did not begin as the call of a plan") || len(sent()) > 0 {
+			t.Errorf("%s goes on for a caller of plans: %s", chain, a.JSON)
+		}
+		if a := e.Run(t.Context(), resume, &before); !a.OK {
+			t.Errorf("%s: %s", chain, a.JSON)
+		}
+		sent()
+	}
+}

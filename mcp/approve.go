@@ -62,9 +62,30 @@ func (c *call) arrangeApproval() *fault.Error {
 	case !protocol.HasSessions(raw.Version(session, c.request)):
 		c.asksByResult = asksAgain
 	case form:
-		c.caller.Approve = approver(c.ctx, session)
+		c.caller.Approve = c.whileSigned(approver(c.ctx, session))
 	}
 	return nil
+}
+
+// asks is chain.Caller.Approve.
+type asks = func(ctx context.Context, calls []chain.ApprovalCall) (yes bool, err error)
+
+// whileSigned returns ask for a caller of signed plans: what the user says counts only if no plan of the caller has gone meanwhile. The
+// call keeps the configuration that it began with, in which the plan is still signed.
+func (c *call) whileSigned(ask asks) asks {
+	if !c.caller.PlansOnly {
+		return ask
+	}
+	return func(ctx context.Context, calls []chain.ApprovalCall) (bool, error) {
+		yes, err := ask(ctx, calls)
+		now := c.toolset.view().Registry()
+		for _, plan := range c.view.Registry().All() {
+			if yes && !now.Has(plan.Spec().Name) {
+				return false, errNotAsked
+			}
+		}
+		return yes, err
+	}
 }
 
 // takeDecision takes the user's decision from a repeated request. again is false if there is none yet.
@@ -139,7 +160,7 @@ func elicitation(text string) *sdk.ElicitParams {
 
 // approver returns a function that asks the client's user by a request during the call. The wait ends with ctx, with the function's own
 // context, or after maxWait. The function fails with errNotAsked if the question is too long, or was dismissed without a decision.
-func approver(ctx context.Context, session *sdk.ServerSession) func(context.Context, []chain.ApprovalCall) (bool, error) {
+func approver(ctx context.Context, session *sdk.ServerSession) asks {
 	return func(until context.Context, calls []chain.ApprovalCall) (bool, error) {
 		text, ok := questionText(calls)
 		if !ok {

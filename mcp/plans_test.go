@@ -1,12 +1,17 @@
 package mcp_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -70,6 +75,59 @@ func TestPlanCaller(t *testing.T) {
 			}
 			if calls != 3 {
 				t.Errorf("%d calls, want those of the plans", calls)
+			}
+		})
+	}
+}
+
+// TestQuestionOfRemovedPlan: what the user says about a plan whose signature was removed meanwhile counts for nothing.
+func TestQuestionOfRemovedPlan(t *testing.T) {
+	t.Parallel()
+	for name, stays := range map[string]bool{"stays": true, "goes": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withPlan := func(o *mcp.Options) {
+				fn, faults := chain.Saved("order", []byte(`{"steps":[{"fn":"shop.item.create","args":{"count":1}}]}`), &chain.Options{})
+				if len(faults) > 0 {
+					t.Fatal(faults)
+				}
+				fn.Saved.Signed = "key"
+				if err := o.Catalog.Add(steps.ChainSource, savedSource{*fn}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := serve(t, func(o *mcp.Options) {
+				withPlan(o)
+				approving(t, steps.ApproveWrite)(o)
+			})
+			user := newUserPrompt()
+			url := s.http(t, &steps.Caller{ID: "token:bot", Rights: steps.Rights{Plans: true}})
+			c := mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url}, user.options(), statefulVersion)
+			answer := make(chan string, 1)
+			go func() {
+				result, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "chain", Arguments: json.RawMessage(`{"steps":[{"fn":"chain.order"}]}`)})
+				if err != nil || len(result.Content) != 1 {
+					answer <- fmt.Sprint(err)
+					return
+				}
+				answer <- result.Content[0].(*sdk.TextContent).Text
+			}()
+			<-user.asked
+			change := withPlan
+			if !stays {
+				change = nil
+			}
+			o, _ := s.another(t, change)
+			if _, err := s.Reload(o, nil); err != nil {
+				t.Fatal(err)
+			}
+			user.answer <- struct{}{}
+			text := <-answer
+			if gjson.Get(text, "ok").Bool() != stays || s.shop.calls.Load() != map[bool]int64{true: 1}[stays] {
+				t.Errorf("%d calls: %s", s.shop.calls.Load(), text)
+			}
+			if code := gjson.Get(text, "error.code").Str; !stays && code != "approval_required" {
+				t.Errorf("the code is %q, want approval_required: %s", code, text)
 			}
 		})
 	}

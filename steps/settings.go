@@ -408,9 +408,33 @@ func (s *Settings) Unused(names []string) []*fault.Error {
 			continue
 		}
 		f := fault.New(fault.UnknownFunction, "%s matches no function", fault.Quote(setting.Pattern)).Under(fault.Index("", setting.at))
-		f.Nearest = fault.Nearest(setting.Pattern, names, 3)
+		f.Nearest = nearestPatterns(setting.Pattern, names)
 		unused = append(unused, f)
 	}
 	slices.SortFunc(unused, func(a, b *fault.Error) int { return strings.Compare(a.At, b.At) })
 	return unused
+}
+
+// nearestPatterns returns what a pattern that matches none of names may mean: names or, if the name of a source stands before a wildcard,
+// the same pattern of another source.
+func nearestPatterns(pattern string, names []string) []string {
+	source, rest, _ := strings.Cut(pattern, ".")
+	if strings.ContainsAny(source, "*?") || !strings.ContainsAny(rest, "*?") {
+		return fault.Nearest(pattern, names, 3)
+	}
+	var sources []string
+	for _, name := range names {
+		if other, _, ok := strings.Cut(name, "."); ok {
+			sources = append(sources, other)
+		}
+	}
+	slices.Sort(sources)
+	if slices.Contains(sources, source) {
+		return fault.Nearest(pattern, names, 3)
+	}
+	near := fault.Nearest(source, slices.Compact(sources), 3)
+	for i := range near {
+		near[i] += "." + rest
+	}
+	return near
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -78,20 +79,40 @@ func (a *App) ReadChain(file chainfile.SavedFile) (*steps.Function, []*fault.Err
 	return readChain(a.config, file)
 }
 
+// ParseChain is ReadChain for a chain of this name that was read, as JSON.
+func (a *App) ParseChain(name string, text []byte) (*steps.Function, []*fault.Error) {
+	if f := chainfile.CheckName(name); f != nil {
+		return nil, []*fault.Error{f}
+	}
+	return parseChain(a.config, name, &chainfile.Text{JSON: text})
+}
+
 // ChainReader returns a function that reads saved chains as ReadChain does, by a configuration that nothing was opened for.
 func ChainReader(c *config.File) func(chainfile.SavedFile) (*steps.Function, []*fault.Error) {
 	return func(file chainfile.SavedFile) (*steps.Function, []*fault.Error) { return readChain(c, file) }
 }
 
 func readChain(c *config.File, file chainfile.SavedFile) (*steps.Function, []*fault.Error) {
-	limit := int64(config.Or(c.Limits.MaxRequestBytes, chain.DefaultMaxRequestBytes))
-	text, faults := chainfile.ReadSaved(file.Path, limit)
-	var fn *steps.Function
-	if len(faults) == 0 {
-		fn, faults = chain.Saved(file.Name, text.JSON, &chain.Options{Hoist: c.Hoist, MaxSteps: config.Or(c.Limits.MaxSteps, 0),
-			MaxConcurrency: config.Or(c.Limits.MaxConcurrency, 0), MaxRequestBytes: limit})
-		text.Locate(faults)
+	text, faults := chainfile.ReadSaved(file.Path, maxChain(c))
+	if len(faults) > 0 {
+		return nil, faults
 	}
+	return parseChain(c, file.Name, text)
+}
+
+// maxChain bounds a saved chain, in bytes.
+func maxChain(c *config.File) int64 {
+	return int64(config.Or(c.Limits.MaxRequestBytes, chain.DefaultMaxRequestBytes))
+}
+
+func parseChain(c *config.File, name string, text *chainfile.Text) (*steps.Function, []*fault.Error) {
+	options := &chain.Options{Hoist: c.Hoist, MaxSteps: config.Or(c.Limits.MaxSteps, 0), MaxConcurrency: config.Or(c.Limits.MaxConcurrency, 0),
+		MaxRequestBytes: maxChain(c)}
+	if config.Or(c.Journal.Store, "") != "off" { // that $state can be read; what it has is read when the chain runs
+		options.ReadState = func(context.Context, string, []string) ([]byte, error) { return []byte("{}"), nil }
+	}
+	fn, faults := chain.Saved(name, text.JSON, options)
+	text.Locate(faults)
 	return fn, faults
 }
 

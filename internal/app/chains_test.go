@@ -93,3 +93,29 @@ func TestRenamedSavedChain(t *testing.T) {
 		t.Errorf("got suspect chains %v, want one, %s", list, broken)
 	}
 }
+
+// TestSavedChainReadsState: a saved chain reads $state of its caller, unless nothing is kept.
+func TestSavedChainReadsState(t *testing.T) {
+	t.Parallel()
+	for store, want := range map[string]string{"memory": `"from main"`, "off": `"error"`} {
+		folder := t.TempDir()
+		if err := os.Mkdir(filepath.Join(folder, "chains"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(folder, "chains"), "last.chain.json", `{"steps":[{"expr":"'from ' + $state.branch"}]}`)
+		path := write(t, folder, "onecall.yaml", `journal: {store: "`+store+`"}`)
+		a, err := Open(t.Context(), &Options{Config: path, Reporter: silent{}, Redactor: &Redactor{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		if broken := a.BrokenChains(); len(broken) > 0 != (store == "off") {
+			t.Errorf("%s: broken chains %v", store, broken)
+		}
+		a.Run(t.Context(), []byte(`{"steps":[{"fn":"state.set","args":{"key":"branch","value":"main"}}]}`), nil)
+		got := a.Run(t.Context(), []byte(`{"steps":[{"fn":"chain.last"}],"lite":true}`), nil)
+		if !strings.Contains(string(got.JSON), want) {
+			t.Errorf("%s: %s, want %s", store, got.JSON, want)
+		}
+	}
+}

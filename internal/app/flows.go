@@ -75,20 +75,29 @@ func missingArgument(e *steps.Entry, name string) *fault.Error {
 	return f
 }
 
-// idleFlows finds rules that cannot catch anything: no function that is there gives their label, or takes values where they lead.
+// idleFlows finds rules that cannot catch anything: no function gives their label, or takes values where they lead. Functions of absent
+// sources may.
 func (s *subject) idleFlows() (faults []*fault.Error) {
 	for i, rule := range s.config.Flows.EngineRules() {
-		given, taken := false, false
+		gives := func(list []steps.Given) bool {
+			return slices.ContainsFunc(list, func(g steps.Given) bool { return g.Label == rule.From })
+		}
+		takes := func(list []steps.Taken) bool {
+			return slices.ContainsFunc(list, func(t steps.Taken) bool { return t.Role == rule.To })
+		}
+		given := s.mayBeAbsent(func(c *steps.Setting) bool { return gives(c.Gives) })
+		taken := s.mayBeAbsent(func(c *steps.Setting) bool { return takes(c.Takes) }) ||
+			slices.Contains(steps.EffectRoles, rule.To) && len(s.absent) > 0
 		for _, entry := range s.registry.All() {
 			spec := entry.Spec()
-			given = given || slices.ContainsFunc(spec.Gives, func(g steps.Given) bool { return g.Label == rule.From })
+			given = given || gives(spec.Gives)
 			switch rule.To {
 			case "write":
 				taken = taken || spec.Effect != steps.Read
 			case "destroy":
 				taken = taken || spec.Effect == steps.Destroy
 			default:
-				taken = taken || slices.ContainsFunc(spec.Takes, func(t steps.Taken) bool { return t.Role == rule.To })
+				taken = taken || takes(spec.Takes)
 			}
 		}
 		at := fault.Index("/flows/rules", i)
@@ -99,6 +108,42 @@ func (s *subject) idleFlows() (faults []*fault.Error) {
 		if !taken {
 			faults = append(faults, fault.New(fault.BadRequest, "can never hold: no function that is here has arguments for %s", rule.To).
 				Under(at+"/to"))
+		}
+	}
+	return faults
+}
+
+// mayBeAbsent reports whether such a setting could be that of a function of an absent source.
+func (s *subject) mayBeAbsent(is func(*steps.Setting) bool) bool {
+	return slices.ContainsFunc(settingList(s.config), func(l locatedSetting) bool {
+		return is(&l.Setting) && slices.ContainsFunc(s.absent, func(source string) bool { return mayMatch(l.Pattern, source) })
+	})
+}
+
+// unruledLabels finds labels and roles under functions that no rule names, such as misspelled ones beside others. Without rules, they may
+// be for later.
+func (s *subject) unruledLabels() (faults []*fault.Error) {
+	labels, roles := []string{}, []string{}
+	for _, rule := range s.config.Flows.EngineRules() {
+		labels, roles = append(labels, rule.From), append(roles, rule.To)
+	}
+	add := func(at, word, format string, known []string) {
+		if slices.Contains(known, word) || len(known) == 0 {
+			return
+		}
+		f := fault.New(fault.BadRequest, format, word).Under(at)
+		f.Nearest = fault.Nearest(word, known, 1)
+		faults = append(faults, f)
+	}
+	for i := range s.config.Functions {
+		c, at := &s.config.Functions[i].Config, fault.Key("/functions", s.config.Functions[i].Name)
+		gives, _ := c.Labels()
+		for _, given := range gives {
+			add(at+"/gives", given.Label, "no flow rule is about the label %s", labels)
+		}
+		takes, _ := c.Roles()
+		for _, taken := range takes {
+			add(at+"/takes", taken.Role, "no flow rule leads to the role %s", roles)
 		}
 	}
 	return faults

@@ -120,7 +120,7 @@ func (c *cli) approve(ctx context.Context, a *app.App, name runName, d *decision
 	case err != nil:
 		return err
 	}
-	c.tellDecision(ctx, a, id, d, len(waiting))
+	c.tellDecision(ctx, a, id, len(waiting))
 	if asked && c.outTerminal { // the question has shown the calls
 		return nil
 	}
@@ -173,20 +173,37 @@ func (c *cli) showWaiting(id string, calls []gjson.Result, digest string) error 
 }
 
 // tellDecision tells the engine of a decision after which waiting calls still wait, and the user what comes next.
-func (c *cli) tellDecision(ctx context.Context, a *app.App, id string, d *decision, waiting int) {
+func (c *cli) tellDecision(ctx context.Context, a *app.App, id string, waiting int) {
 	if waiting > 0 {
 		c.noticef("%s still waiting: onecall approve%s %s --show shows what", plural(int64(waiting), "call"), c.configFlag(), id)
 		return
 	}
+	approved, ends := decided(ctx, a, id)
 	continues, err := c.reportDecision(ctx, a, id)
 	switch {
 	case err != nil:
 		c.noticef("the engine could not be told, so workers see the decision only within ten minutes: %s", fault.Message(err))
 	case continues:
 		c.noticef("workers continue the run")
-	case !d.deny:
+	case approved && ends:
+		c.noticef("onecall resume%s %s makes the calls that come before the denied one", c.configFlagOf(ctx, a, id), id)
+	case approved:
 		c.noticef("onecall resume%s %s makes the calls", c.configFlagOf(ctx, a, id), id)
 	}
+}
+
+// decided reports whether calls of a run are approved and not made yet, and whether the run ends at one that was denied.
+func decided(ctx context.Context, a *app.App, id string) (approved, ends bool) {
+	calls, err := chain.Waiting(ctx, a.Journal, id)
+	if err != nil {
+		return false, false
+	}
+	for _, call := range calls {
+		approved = approved || call.Get("approved").Bool()
+		ends = ends || call.Get("denied").Exists()
+	}
+	past, err := a.Journal.Read(ctx, id, nil)
+	return approved, ends && err == nil && chain.EndsWhereDenied(past)
 }
 
 // configFlagOf is configFlag for a run, which may have been made with another configuration than this command.

@@ -59,8 +59,8 @@ func (c *cli) sign(ctx context.Context, args []string, keyFile string) (err erro
 	}
 	defer closeInto(a, &err)
 	plan := files[0]
-	saved := a.ChainsBeside(plan.Path)
-	if err := c.checkPlan(ctx, a, &plan, saved); err != nil {
+	saved, err := c.checkPlan(ctx, a, &plan)
+	if err != nil {
 		return err
 	}
 	form, f := chain.SignedForm(plan.function, saved)
@@ -102,26 +102,33 @@ func (c *cli) planFiles(args []string) ([]planFile, error) {
 	return plans, nil
 }
 
-// checkPlan checks a chain, and that it and those that it calls name all functions by their full names. saved returns the chains as they
-// are signed, each read once.
-func (c *cli) checkPlan(ctx context.Context, a *app.App, plan *planFile, saved func(string) *steps.SavedChain) error {
+// checkPlan checks a chain, and that it and those that it calls name all functions by their full names. It returns the chains as they were
+// checked: the file of each is read once.
+func (c *cli) checkPlan(ctx context.Context, a *app.App, plan *planFile) (saved func(name string) *steps.SavedChain, err error) {
 	e, err := plan.Read(ctx, c.in, a.MaxRequestBytes)
 	if err != nil {
-		return exitErrorOfFiles(err)
+		return nil, exitErrorOfFiles(err)
 	}
-	saved(plan.function) // it is read now, before the check takes its time
 	lite := false
 	caller := &chain.Caller{Override: chain.Override{Check: true, Lite: &lite}}
 	line := c.startProgress()
 	e.Answer = answerEntry(ctx, a, e, caller)
 	line.stop()
 	if c.showCheckResult(e); !e.Answer.OK {
-		return exitErrorOf(e.Answer)
+		return nil, exitErrorOf(e.Answer)
 	}
-	if _, faults := a.ReadChain(chainfile.SavedFile{Name: chainfile.NameOf(plan.Path), Path: plan.Path}); len(faults) > 0 {
-		return opErrorf("%s is not valid as a saved chain: %s", textfile.Printable(plan.Path), faults[0].Message)
+	root, faults := a.ParseChain(chainfile.NameOf(plan.Path), e.Request)
+	if len(faults) > 0 {
+		return nil, opErrorf("%s is not valid as a saved chain: %s", textfile.Printable(plan.Path), faults[0].Message)
 	}
-	return c.checkNames(a.Catalog.Registry(), plan.function, saved, map[string]bool{})
+	beside := a.ChainsBeside(plan.Path)
+	saved = func(name string) *steps.SavedChain {
+		if name == plan.function {
+			return root.Saved
+		}
+		return beside(name)
+	}
+	return saved, c.checkNames(a.Catalog.Registry(), plan.function, saved, map[string]bool{})
 }
 
 func (c *cli) checkNames(functions *steps.Registry, name string, saved func(string) *steps.SavedChain, checked map[string]bool) error {

@@ -171,6 +171,9 @@ const (
 	ofRepository = `{"owner":"destination","repo":"destination","organization":"destination","*":"content"}`
 	ofMessage    = `{"to":"recipient","cc":"recipient","bcc":"recipient","recipients":"recipient","recipient":"recipient","*":"content"}`
 	ofFile       = `{"path":"destination","destination":"destination","source":"destination","*":"content"}`
+	// A filter may forward mail: who writes its actions chooses a recipient.
+	ofFilter = `{"action":"recipient","actions":"recipient","forward":"recipient","forwardTo":"recipient","forwardingEmail":"recipient",` +
+		`"*":"content"}`
 )
 
 // LabelPresets are the values of labels in an entry of mcpServers. Servers of mail name their tools in many ways, so words in the names
@@ -183,10 +186,12 @@ var LabelPresets = map[string][]LabelPreset{
 	"mail": {
 		{"*read*", outside, ""}, {"*get*", outside, ""}, {"*search*", outside, ""}, {"*list*", outside, ""}, {"*fetch*", outside, ""},
 		{"*send*", "", ofMessage}, {"*reply*", "", ofMessage}, {"*forward*", "", ofMessage}, {"*draft*", "", ofMessage},
+		{"*filter*", "", ofFilter}, {"*rule*", "", ofFilter}, {"*forwarding*", "", ofFilter},
 	},
 	"files": {
 		{"read_*", `["private"]`, ""}, {"resources.read", `["private"]`, ""}, {"search_*", `["private"]`, ""},
-		{"list_*", `["private"]`, ""}, {"directory_tree", `["private"]`, ""},
-		{"write_file", "", ofFile}, {"edit_file", "", ofFile}, {"move_file", "", ofFile}, {"create_directory", "", ofFile},
+		{"list_*", `["private"]`, ""}, {"directory_tree", `["private"]`, ""}, {"get_file_info", `["private"]`, ""},
+		{"edit_file", `["private"]`, ofFile}, // it returns the lines around the change
+		{"write_file", "", ofFile}, {"move_file", "", ofFile}, {"create_directory", "", ofFile},
 	},
 }

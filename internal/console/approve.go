@@ -340,6 +340,11 @@ func (o *offered) others(chosen []string, at, offset string) (places []string) {
 	return places
 }
 
+// has reports whether some of the calls have a member, approved or denied.
+func (o *offered) has(member string) bool {
+	return slices.ContainsFunc(o.calls, func(call gjson.Result) bool { return call.Get(member).Exists() })
+}
+
 // decide approves or denies calls: all, or those that were chosen. The digest ties the decision to what the page showed.
 func decide(r *request) (*page, error) {
 	if err := r.mustAct(); err != nil {
@@ -363,6 +368,9 @@ func decide(r *request) (*page, error) {
 	chosen := r.PostForm["at"]
 	switch decision := r.PostFormValue("decision"); decision {
 	case "approve-all":
+		if o.has("approved") && o.has("denied") {
+			return nil, fault.New(fault.BadRequest, "some calls are approved already, and what was denied stays denied: choose the calls to approve")
+		}
 		ruling.Rest = journal.Approved
 	case "deny-all":
 		ruling.Rest = journal.Denied

@@ -118,7 +118,10 @@ func TestDeniedAmongApproved(t *testing.T) {
 	_, page = ann.get("runs/" + run)
 	wantText(t, page, "1 of 3", "!Nothing was sent")
 	_, page = ann.get(path)
-	wantText(t, page, "1 call denied", "1 call approved and not made")
+	wantText(t, page, "1 call denied", "1 call approved and not made", "!Approve all")
+	if status, page := ann.send(page, path, url.Values{"decision": {"approve-all"}}); status != fault.BadRequest.HTTP() {
+		t.Errorf("approving all, as an earlier page offered it, takes back a denial: status %d: %s", status, page)
+	}
 
 	other, _ := s.run(t, "token:ann", `{"onError":"continue","steps":[{"fn":"shop.put","args":{"k":7}}]}`)
 	path = "runs/" + other + "/approve"

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/oauthtest"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -32,20 +33,20 @@ func tokenOf(t *testing.T, c *steps.Credential) string {
 // TestGateway: onecall gets a token for itself, with a secret or a key, once until it ends or is refused.
 func TestGateway(t *testing.T) {
 	t.Parallel()
-	s := startAuthServer(t)
-	key, f := ParseKey(s.pem(t))
+	s := oauthtest.Start(t)
+	key, f := ParseKey(s.Key(t))
 	if f != nil {
 		t.Fatal(f)
 	}
-	signed := &Endpoint{URL: s.url, ClientID: "robot", Key: key, Scope: "read write", Client: http.DefaultClient}
-	for client, e := range map[string]*Endpoint{"gateway": s.endpoint(), "robot": signed} {
+	signed := &Endpoint{URL: s.TokenURL, ClientID: "robot", Key: key, Scope: "read write", Client: http.DefaultClient}
+	for client, e := range map[string]*Endpoint{"gateway": gatewayAt(s), "robot": signed} {
 		c := Gateway("stock", e)
 		first := tokenOf(t, c)
-		if claims := claimsOf(t, first); gjson.Get(claims, "sub").Str != client || gjson.Get(claims, "aud.0").Str != serviceAudience {
+		if claims := claimsOf(t, first); gjson.Get(claims, "sub").Str != client || gjson.Get(claims, "aud.0").Str != oauthtest.Audience {
 			t.Errorf("%s: the token says %s", client, claims)
 		}
-		before := s.count()
-		if again := tokenOf(t, c); again != first || s.count() != before {
+		before := len(s.Requests())
+		if again := tokenOf(t, c); again != first || len(s.Requests()) != before {
 			t.Errorf("%s: the token is fetched again", client)
 		}
 		if !c.Refused(map[string]string{"Authorization": first}) || tokenOf(t, c) == first {
@@ -55,9 +56,7 @@ func TestGateway(t *testing.T) {
 			t.Errorf("%s: the token is shown", client)
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, request := range s.requests {
+	for _, request := range s.Requests() {
 		if request.Get("client_id") == "robot" && (request.Get("scope") != "read write" || request.Get("client_assertion") == "") {
 			t.Errorf("the request is %v", request)
 		}
@@ -68,14 +67,14 @@ func TestGateway(t *testing.T) {
 // authorization server have none.
 func TestExchange(t *testing.T) {
 	t.Parallel()
-	s := startAuthServer(t)
-	e := s.endpoint()
+	s := oauthtest.Start(t)
+	e := gatewayAt(s)
 	e.Audience, e.Scope = "https://tickets.example.com", "read"
 	table := New([]Rule{{Name: "tickets", Exchange: e}}, nil)
 	tokens := map[string]string{}
 	for _, user := range []string{"ann", "bob"} {
-		caller, h := &steps.Caller{ID: "jwt:" + user + "@0123"}, header("Authorization", "Bearer "+s.userToken(t, user))
-		before := s.count()
+		caller, h := &steps.Caller{ID: "jwt:" + user + "@0123"}, header("Authorization", "Bearer "+s.UserToken(t, user))
+		before := len(s.Requests())
 		var waiting sync.WaitGroup
 		for range 20 {
 			waiting.Go(func() {
@@ -86,7 +85,7 @@ func TestExchange(t *testing.T) {
 			})
 		}
 		waiting.Wait()
-		if n := s.count() - before; n != 1 {
+		if n := len(s.Requests()) - before; n != 1 {
 			t.Errorf("%s: %d requests, want 1", user, n)
 		}
 		_, digest, _ := strings.Cut(table.Bring(caller, h), "=")
@@ -114,15 +113,15 @@ func TestExchange(t *testing.T) {
 // TestChangedEndpoint: after a reload, callers that are known get tokens from the endpoint as it says now. Their runs stay theirs.
 func TestChangedEndpoint(t *testing.T) {
 	t.Parallel()
-	before, now := startAuthServer(t), startAuthServer(t)
-	before.answer(answerWith(200, `{"access_token":"old-token-0123456789","token_type":"Bearer","expires_in":60}`))
-	now.answer(answerWith(200, `{"access_token":"new-token-0123456789","token_type":"Bearer","expires_in":60}`))
+	before, now := oauthtest.Start(t), oauthtest.Start(t)
+	before.Answer(answerWith(200, `{"access_token":"old-token-0123456789","token_type":"Bearer","expires_in":60}`))
+	now.Answer(answerWith(200, `{"access_token":"new-token-0123456789","token_type":"Bearer","expires_in":60}`))
 	ann, h := &steps.Caller{ID: "jwt:ann@0123"}, header("Authorization", "Bearer subject")
-	old := New([]Rule{{Name: "tickets", Exchange: before.endpoint()}}, nil)
+	old := New([]Rule{{Name: "tickets", Exchange: gatewayAt(before)}}, nil)
 	id := old.Bring(ann, h)
 	_, digest, _ := strings.Cut(id, "=")
 	tokenOf(t, old.Find("tickets", digest))
-	table := New([]Rule{{Name: "tickets", Exchange: now.endpoint()}}, old)
+	table := New([]Rule{{Name: "tickets", Exchange: gatewayAt(now)}}, old)
 	if again := table.Bring(ann, h); again != id {
 		t.Errorf("the credential is %s, and was %s", again, id)
 	}
@@ -150,7 +149,7 @@ func jwtOf(claims string) string {
 // TestBadExchanges: whatever the endpoint answers, a call that cannot be made says why, to the caller too, and shows no token.
 func TestBadExchanges(t *testing.T) {
 	t.Parallel()
-	s := startAuthServer(t)
+	s := oauthtest.Start(t)
 	const subject = "qq-subject-token-0123456789"
 	token := func(access, kind string, expires int) string {
 		return fmt.Sprintf(`{"access_token":%q,"token_type":%q,"issued_token_type":"urn:ietf:params:oauth:token-type:access_token","expires_in":%d}`,
@@ -171,10 +170,10 @@ func TestBadExchanges(t *testing.T) {
 		"ended":            {200, token(jwtOf(`{"aud":["https://tickets.example.com"],"exp":1000}`), "Bearer", 60), fault.Denied, "ended already"},
 		"a redirect":       {307, ``, fault.Denied, "307"},
 	} {
-		s.answer(answerWith(test.status, test.body))
+		s.Answer(answerWith(test.status, test.body))
 		client := *http.DefaultClient
 		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-		e := s.endpoint()
+		e := gatewayAt(s)
 		e.Audience, e.Client = "https://tickets.example.com", &client
 		c := exchangedCredential(&Rule{Name: "tickets", Exchange: e}, "d", subject, time.Time{})
 		_, err := c.Headers(t.Context())
@@ -189,19 +188,19 @@ func TestBadExchanges(t *testing.T) {
 // TestTokensThatEnd: a token that is about to end serves only the calls that waited for it; no token outlives that of its caller.
 func TestTokensThatEnd(t *testing.T) {
 	t.Parallel()
-	s := startAuthServer(t)
+	s := oauthtest.Start(t)
 	n := 0
-	s.answer(func(w http.ResponseWriter, r *http.Request) bool {
+	s.Answer(func(w http.ResponseWriter, r *http.Request) bool {
 		n++
 		return answerWith(200, fmt.Sprintf(`{"access_token":"token-%d-0123456789","token_type":"Bearer","expires_in":%s}`, n,
 			r.PostForm.Get("subject_token")))(w, r)
 	})
 	for life, kept := range map[string]bool{"5": false, "3600": true} {
-		c := exchangedCredential(&Rule{Name: "tickets", Exchange: s.endpoint()}, "d", life, time.Time{})
+		c := exchangedCredential(&Rule{Name: "tickets", Exchange: gatewayAt(s)}, "d", life, time.Time{})
 		if first, second := tokenOf(t, c), tokenOf(t, c); (first == second) != kept {
 			t.Errorf("a token of %s s: kept is %v, want %v", life, first == second, kept)
 		}
-		c = exchangedCredential(&Rule{Name: "tickets", Exchange: s.endpoint()}, "d", life, time.Now().Add(5*time.Second))
+		c = exchangedCredential(&Rule{Name: "tickets", Exchange: gatewayAt(s)}, "d", life, time.Now().Add(5*time.Second))
 		if first, second := tokenOf(t, c), tokenOf(t, c); first == second {
 			t.Errorf("a token of %s s outlives that of its caller", life)
 		}
@@ -212,28 +211,28 @@ func TestTokensThatEnd(t *testing.T) {
 // secret in the form gets it there at once after the first token.
 func TestRefusedOnce(t *testing.T) {
 	t.Parallel()
-	s := startAuthServer(t)
-	s.answer(answerWith(400, `{"error":"invalid_grant"}`))
-	c := exchangedCredential(&Rule{Name: "tickets", Exchange: s.endpoint()}, "d", "subject", time.Time{})
+	s := oauthtest.Start(t)
+	s.Answer(answerWith(400, `{"error":"invalid_grant"}`))
+	c := exchangedCredential(&Rule{Name: "tickets", Exchange: gatewayAt(s)}, "d", "subject", time.Time{})
 	for range 3 {
 		if _, err := c.Headers(t.Context()); fault.CodeOf(err) != fault.Denied {
 			t.Errorf("refused: %v", err)
 		}
 	}
-	if n := s.count(); n != 1 {
+	if n := len(s.Requests()); n != 1 {
 		t.Errorf("%d requests for three calls, want 1", n)
 	}
-	s.answer(func(w http.ResponseWriter, r *http.Request) bool {
+	s.Answer(func(w http.ResponseWriter, r *http.Request) bool {
 		if _, _, basic := r.BasicAuth(); basic {
 			return answerWith(401, `{"error":"invalid_client"}`)(w, r)
 		}
 		return answerWith(200, `{"access_token":"token-0123456789","token_type":"Bearer","expires_in":60}`)(w, r)
 	})
-	e := s.endpoint()
+	e := gatewayAt(s)
 	for _, want := range []int{2, 1} {
-		before := s.count()
+		before := len(s.Requests())
 		tokenOf(t, exchangedCredential(&Rule{Name: "tickets", Exchange: e}, "d", "subject", time.Time{}))
-		if n := s.count() - before; n != want {
+		if n := len(s.Requests()) - before; n != want {
 			t.Errorf("%d requests, want %d", n, want)
 		}
 	}
@@ -260,14 +259,14 @@ func TestRefusalEnds(t *testing.T) {
 // TestSlowExchange: a caller that leaves does not end the exchange for others who wait.
 func TestSlowExchange(t *testing.T) {
 	t.Parallel()
-	s := startAuthServer(t)
+	s := oauthtest.Start(t)
 	asked, answer := make(chan struct{}, 1), make(chan struct{})
-	s.answer(func(w http.ResponseWriter, r *http.Request) bool {
+	s.Answer(func(w http.ResponseWriter, r *http.Request) bool {
 		asked <- struct{}{}
 		<-answer
 		return answerWith(200, `{"access_token":"token-0123456789","token_type":"Bearer","expires_in":60}`)(w, r)
 	})
-	c := exchangedCredential(&Rule{Name: "tickets", Exchange: s.endpoint()}, "d", "subject", time.Time{})
+	c := exchangedCredential(&Rule{Name: "tickets", Exchange: gatewayAt(s)}, "d", "subject", time.Time{})
 	leaving, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() {
@@ -288,7 +287,7 @@ func TestSlowExchange(t *testing.T) {
 	if err := <-stays; err != nil {
 		t.Errorf("who stays gets %v", err)
 	}
-	if n := s.count(); n != 1 {
+	if n := len(s.Requests()); n != 1 {
 		t.Errorf("%d requests, want 1", n)
 	}
 }
@@ -296,8 +295,8 @@ func TestSlowExchange(t *testing.T) {
 // TestKeys: keys are read from PEM and JWK; what is no private key is refused, and not shown.
 func TestKeys(t *testing.T) {
 	t.Parallel()
-	s := startAuthServer(t)
-	if _, f := ParseKey(s.pem(t)); f != nil {
+	s := oauthtest.Start(t)
+	if _, f := ParseKey(s.Key(t)); f != nil {
 		t.Error(f)
 	}
 	for _, text := range []string{"", "qq-secret", `{"kty":"EC"}`, `{"kty":"oct","k":"cXEtc2VjcmV0"}`, "-----BEGIN PRIVATE KEY-----\ncXEtc2VjcmV0\n-----END PRIVATE KEY-----\n"} {

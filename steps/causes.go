@@ -98,8 +98,11 @@ func markErrors(source string, call Call) Call {
 	}
 }
 
-// withoutCause returns the info without the cause of its error.
+// withoutCause returns the info without the cause of its error, unless that is the caller's own credential.
 func (s SourceInfo) withoutCause() SourceInfo {
+	if s.Error != nil && errors.Is(s.Error, ErrCredential) {
+		return s
+	}
 	s.hideCause = true
 	switch {
 	case s.State == StateLocked: // what the caller can do

@@ -83,8 +83,9 @@ func (u *upstreams) record(r *http.Request) int64 {
 
 // gateway is a served configuration.
 type gateway struct {
-	url string
-	log syncbuf.Buffer
+	url    string
+	log    syncbuf.Buffer
+	tokens sync.Map // of callers, by name; that of ann is token-of-ann if it has none
 }
 
 // listening is a Reporter that tells where a server listens.
@@ -154,8 +155,12 @@ func (g *gateway) send(t *testing.T, caller, tenant, session, message string) (*
 	if err != nil {
 		t.Fatal(err)
 	}
+	var token any = "token-of-" + caller
+	if known, ok := g.tokens.Load(caller); ok {
+		token = known
+	}
 	for name, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
-		"Authorization": "Bearer token-of-" + caller, "X-Tenant": tenant, "Mcp-Session-Id": session} {
+		"Authorization": "Bearer " + token.(string), "X-Tenant": tenant, "Mcp-Session-Id": session} {
 		if value != "" {
 			r.Header.Set(name, value)
 		}

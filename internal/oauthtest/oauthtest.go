@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -74,7 +75,7 @@ func Start(t testing.TB) *Server {
 	t.Cleanup(server.Close)
 	s.Issuer, s.TokenURL = server.URL, server.URL+tokenPath
 	provider, err := op.NewProvider(&op.Config{CryptoKey: sha256.Sum256([]byte("test")), AuthMethodPrivateKeyJWT: true}, s.storage,
-		op.StaticIssuer(server.URL), op.WithAllowInsecure())
+		op.StaticIssuer(server.URL), op.WithAllowInsecure(), op.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		t.Fatal(err)
 	}

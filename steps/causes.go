@@ -100,7 +100,8 @@ func markErrors(source string, call Call) Call {
 
 // withoutCause returns the info without the cause of its error, unless that is the caller's own credential.
 func (s SourceInfo) withoutCause() SourceInfo {
-	if s.Error != nil && errors.Is(s.Error, ErrCredential) {
+	if own := credentialCause(s.Error); own != nil {
+		s.Error = own
 		return s
 	}
 	s.hideCause = true
@@ -112,6 +113,19 @@ func (s SourceInfo) withoutCause() SourceInfo {
 		s.Error = faultWithoutCause(s.Name, s.Error, "; "+inLog)
 	}
 	return s
+}
+
+// credentialCause returns what a fault says of the caller's own credential, without what stands around it, such as the address of a server;
+// nil: nothing.
+func credentialCause(f *fault.Error) (own *fault.Error) {
+	for f != nil && errors.Is(f, ErrCredential) {
+		var inner *fault.Error
+		if own = f; !errors.As(f.Err, &inner) {
+			break
+		}
+		f = inner
+	}
+	return own
 }
 
 // NotReady is wrapped by an unavailable fault if the function is not found because its source is starting or will be retried.

@@ -193,7 +193,7 @@ func TestTokensThatDoNotCome(t *testing.T) {
 			fmt.Fprint(rw, test.answer)
 			return true
 		})
-		expect(t, name, w.ask(t, "bob", "orders"), test.want, wrong, token, `"subject"`)
+		expect(t, name, w.ask(t, "bob", "orders"), test.want, wrong, token, `"subject"`, "127.0.0.1")
 		w.mu.Lock()
 		if w.seen["Bearer "+wrong]+w.seen["Bearer "+token]+w.seen[""] > 0 {
 			t.Errorf("%s: a request was sent to the server", name)

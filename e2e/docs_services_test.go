@@ -31,6 +31,9 @@ func servicesOf(t *testing.T, text string) (environment []string) {
 			environment = append(environment, variable+"="+start(t), token+"="+serviceToken)
 		}
 	}
+	if strings.Contains(text, "${ID_URL}") {
+		environment = append(environment, teamServices(t)...)
+	}
 	return environment
 }
 

@@ -54,8 +54,10 @@ func newDocumentRun(t *testing.T, text string) *documentRun {
 	if err := os.Mkdir(programs, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(self, filepath.Join(programs, "onecall")); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"onecall", mailServer} {
+		if err := os.Symlink(self, filepath.Join(programs, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if inBackground.MatchString(text) {
 		d.ports = map[string]string{}
@@ -69,7 +71,7 @@ func newDocumentRun(t *testing.T, text string) *documentRun {
 	return d
 }
 
-// programs returns the folder that the shell searches first. It has the test binary under the command's name.
+// programs returns the folder that the shell searches first. It has the test binary under the command's name, and that of mailServer.
 func (d *documentRun) programs() string { return filepath.Join(filepath.Dir(d.folder), "bin") }
 
 // documentDatabase is the PostgreSQL database in documents.

@@ -7,6 +7,7 @@ package e2e
 import (
 	"flag"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"testing"
@@ -16,6 +17,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == mailServer {
+		os.Exit(serveMail())
+	}
 	if os.Getenv(clitest.AsCommand) != "" {
 		os.Exit(cli.Execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}

@@ -56,7 +56,7 @@ mcpServers:
   stock: {url: "%[1]s/stock", auth: {clientCredentials: {%[2]s}}}
 journal: {store: memory}
 access: {jwt: {issuer: %[4]q, audience: %[5]q, scopes: {%[6]s: read_write}}}
-`, server.URL, client, ordersAudience, w.Issuer, oauthtest.Audience, oauthtest.Scope))
+`, server.URL, client, ordersAudience, w.Issuer, oauthtest.UserAudience, oauthtest.Scope))
 	return w
 }
 

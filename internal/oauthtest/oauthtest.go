@@ -45,8 +45,11 @@ type Server struct {
 // Secret is that of the client gateway.
 const Secret = "gateway:secret"
 
-// Audience is that of tokens for which no request names another.
-const Audience = "https://stock.example.com"
+// Audience is that of the tokens of gateway and robot if no request names another, UserAudience that of users.
+const (
+	Audience     = "https://stock.example.com"
+	UserAudience = "https://tools.example.com/mcp"
+)
 
 // Scope is that of the tokens of users.
 const Scope = "tools"
@@ -238,7 +241,11 @@ func (s *authStorage) ClientCredentials(ctx context.Context, id, secret string) 
 
 // ClientCredentialsTokenRequest implements op.ClientCredentialsStorage.
 func (s *authStorage) ClientCredentialsTokenRequest(_ context.Context, id string, scopes []string) (op.TokenRequest, error) {
-	return &oidc.JWTTokenRequest{Subject: id, Audience: []string{Audience}, Scopes: scopes}, nil
+	audience := Audience
+	if id == "ann" || id == "bob" {
+		audience = UserAudience
+	}
+	return &oidc.JWTTokenRequest{Subject: id, Audience: []string{audience}, Scopes: scopes}, nil
 }
 
 // GetPrivateClaimsFromScopes implements op.Storage.

@@ -21,6 +21,9 @@ type Engine struct {
 // Journal returns the journal that records runs, or nil if there is none.
 func (e *Engine) Journal() *journal.Journal { return e.o.Journal }
 
+// Scope returns Options.Scope.
+func (e *Engine) Scope() string { return e.o.Scope }
+
 // New returns an engine. It fails with budget_too_small if MaxTotalTokens is neither 0 nor at least budget.MinTokensFor of the counter. It
 // fails with bad_request if Functions is missing, a limit is negative (-1 is allowed where its field says so), MaxRunningBytes is below
 // twice MaxChainBytes, or Hoist has a name with a meaning of its own.

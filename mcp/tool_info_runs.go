@@ -56,7 +56,7 @@ func (c *call) runs() *sdk.CallToolResult {
 		shown.Runs, err = c.runsOfCaller(j)
 	}
 	if r := c.toolset.rights; r.Tier == steps.TierAdmin && (r.Functions == "" || r.Functions == "*") { // even if callers share one identity
-		shown.LastHour, failed = history.LastHour(c.ctx, j)
+		shown.LastHour, failed = history.LastHour(c.ctx, j, c.now.Engine.Scope())
 	}
 	if err = errors.Join(err, failed); err != nil {
 		c.now.Log.WarnContext(c.ctx, "the journal cannot be read", "error", err)
@@ -68,8 +68,8 @@ func (c *call) runs() *sdk.CallToolResult {
 
 // runsOfCaller lists the caller's runs, without runs that are part of another run.
 func (c *call) runsOfCaller(j *journal.Journal) ([]runSummary, error) {
-	none := ""
-	runs, err := history.Runs(c.ctx, j, &journal.Filter{Callers: []string{c.caller.ID}, Parent: &none, Limit: maxRunsShown})
+	none, scope := "", c.now.Engine.Scope()
+	runs, err := history.Runs(c.ctx, j, &journal.Filter{Callers: []string{c.caller.ID}, Scope: &scope, Parent: &none, Limit: maxRunsShown})
 	list := make([]runSummary, len(runs))
 	view := c.view.Registry()
 	for i := range runs {

@@ -131,6 +131,7 @@ type Record struct {
 type Filter struct {
 	IDPrefix  string     // only runs whose id begins with it
 	Callers   []string   // only runs and days of one of these; empty: any
+	Scope     *string    // only runs that began in this scope (Start.Scope), and days of any; nil: any
 	Parent    *string    // "": runs without a parent; nil: any
 	Status    Status     // "": any
 	Code      fault.Code // "": any; with Status Waiting, fault.ApprovalRequired selects the runs that wait for approval

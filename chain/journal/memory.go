@@ -264,6 +264,7 @@ func (m *Memory) List(_ context.Context, f *Filter) (rows []Row, err error) {
 
 func (f *Filter) matches(r *Row) bool {
 	return f.matchesBoth(r.Caller, r.Chain) && strings.HasPrefix(r.ID, f.IDPrefix) && (f.Parent == nil || *f.Parent == r.Parent) &&
+		(f.Scope == nil || *f.Scope == r.Scope) &&
 		(f.Status == "" || f.Status == r.Status) && (f.Code == "" || f.Code == r.Code) && !(f.NotOK && r.Status == OK) && (!f.AtWorkers || r.mayBeAtWorkers()) &&
 		(f.Function == "" || slices.Contains(r.Functions, f.Function)) &&
 		!r.Began.Before(f.Since) && (f.Until.IsZero() || r.Began.Before(f.Until)) &&

@@ -30,7 +30,8 @@ func (s *server) consoleBackend() *console.Backend {
 	for !a.used.TryRLock() { // it is about to be closed, so another one has replaced it
 		a = s.current.Load()
 	}
-	return &console.Backend{Journal: a.Journal, Scrubber: a.scrubber, Values: a.ShowsValues(), Flags: *s.o.ConsoleFlags, Serves: true,
+	scope := a.Scope()
+	return &console.Backend{Journal: a.Journal, Scope: &scope, Scrubber: a.scrubber, Values: a.ShowsValues(), Flags: *s.o.ConsoleFlags, Serves: true,
 		Release: a.used.RUnlock, Replaced: a.replaced,
 		Open: func(context.Context) (*console.Calls, error) {
 			return &console.Calls{Catalog: a.Catalog, Run: a.runTyped, BrokenChains: a.BrokenChains, Restart: a.restart}, nil

@@ -24,7 +24,8 @@ func (r *request) lastApproved(ctx context.Context, past *journal.Past) (*approv
 	if past.Row.Chain == "" {
 		return &approvedCalls{}, nil
 	}
-	rows, err := r.Journal.List(ctx, &journal.Filter{Callers: r.decides(), Chains: []string{past.Row.Chain}, Limit: approvedLookedAt})
+	rows, err := r.Journal.List(ctx, &journal.Filter{Callers: r.decides(), Scope: r.Scope, Chains: []string{past.Row.Chain},
+		Limit: approvedLookedAt})
 	if err != nil {
 		return nil, err
 	}

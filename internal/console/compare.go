@@ -39,7 +39,8 @@ func showCompare(r *request) (*page, error) {
 	}
 	v := &compareView{B: b.Run, Shown: r.Values, Flags: r.Flags}
 	if b.Chain != "" {
-		runs, err := history.Runs(ctx, r.Journal, &journal.Filter{Callers: r.decides(), Chains: []string{b.Chain}, Limit: othersShown})
+		runs, err := history.Runs(ctx, r.Journal, &journal.Filter{Callers: r.decides(), Scope: r.Scope, Chains: []string{b.Chain},
+			Limit: othersShown})
 		if err != nil {
 			return nil, err
 		}

@@ -27,9 +27,10 @@ const Path = "/console/"
 type Backend struct {
 	Journal  *journal.Journal // nil: runs are not recorded
 	Scrubber *secret.Scrubber
-	Values   bool   // arguments and results of runs may be shown
-	Flags    string // what commands that the console shows need to find this configuration, such as " --config FILE"; "": nothing
-	Serves   bool   // it is that of a server, whose sources stay open: there is a page of them
+	Values   bool    // arguments and results of runs may be shown
+	Flags    string  // what commands that the console shows need to find this configuration, such as " --config FILE"; "": nothing
+	Scope    *string // only runs that began in this scope (journal.Start) are shown; nil: those of all
+	Serves   bool    // it is that of a server, whose sources stay open: there is a page of them
 	// Open returns what calls functions. Those who only look at runs need no function, so sources may start at its first use.
 	Open func(ctx context.Context) (*Calls, error)
 	// Release is called when the request that got the backend has been answered; nil: nothing waits for it.
@@ -297,8 +298,17 @@ func (r *request) decides() []string {
 	return append(r.own(), strings.Split(r.viewer.DecidesFor, "\n")...)
 }
 
-// read reads a run of one of these callers; nil: of any. It fails with journal.ErrNotFound, if there is none, or it is another's.
+// read reads a run of one of these callers; nil: of any. It fails with journal.ErrNotFound if there is none, or it is of another caller or
+// scope.
 func (r *request) read(ctx context.Context, id string, callers []string) (*journal.Past, error) {
+	past, err := r.readOf(ctx, id, callers)
+	if err == nil && r.Scope != nil && past.Row.Scope != *r.Scope {
+		return nil, journal.ErrNotFound
+	}
+	return past, err
+}
+
+func (r *request) readOf(ctx context.Context, id string, callers []string) (*journal.Past, error) {
 	if callers == nil {
 		return r.Journal.Read(ctx, id, nil)
 	}

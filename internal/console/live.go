@@ -193,7 +193,7 @@ func (s *stream) changed(ctx context.Context) bool {
 
 // look reads the rows of the page.
 func (s *stream) look(ctx context.Context) ([]journal.Row, error) {
-	f := &journal.Filter{IDPrefix: s.run, Callers: s.own(), Limit: runsShown}
+	f := &journal.Filter{IDPrefix: s.run, Callers: s.own(), Scope: s.Scope, Limit: runsShown}
 	if s.run != "" {
 		f.Callers = s.decides()
 	}

@@ -116,7 +116,7 @@ func (r *request) journalFilter(f *runsFilter, sees func(name string) bool) (*jo
 	if f.Status != "" && !slices.Contains(f.Statuses(), journal.Status(f.Status)) {
 		return nil, fault.New(fault.BadRequest, "there is no status %q", fault.Clip(f.Status, 60))
 	}
-	j := &journal.Filter{Callers: r.own(), Status: journal.Status(f.Status), Function: f.Function, Limit: runsShown + 1}
+	j := &journal.Filter{Callers: r.own(), Scope: r.Scope, Status: journal.Status(f.Status), Function: f.Function, Limit: runsShown + 1}
 	if f.Run != "" {
 		j.IDPrefix = journal.IDPrefix + strings.TrimPrefix(f.Run, journal.IDPrefix)
 		if len(j.IDPrefix) < len(journal.IDPrefix)+minPrefix { // all runs of some days may begin with it
@@ -202,10 +202,11 @@ const maxWaiting = 100
 
 // waitingRuns is the filter of the runs that wait for approval about which the viewer may decide, at most limit.
 func (r *request) waitingRuns(limit int) *journal.Filter {
-	return &journal.Filter{Callers: r.decides(), Status: journal.Waiting, Code: fault.ApprovalRequired, Limit: limit}
+	return &journal.Filter{Callers: r.decides(), Scope: r.Scope, Status: journal.Waiting, Code: fault.ApprovalRequired, Limit: limit}
 }
 
-// countWaiting returns how many runs about which the viewer may decide wait for approval; "": none, or the journal does not tell, which pages of runs will.
+// countWaiting returns how many runs about which the viewer may decide wait for approval; "": none, or the journal does not tell, which
+// pages of runs will.
 func (r *request) countWaiting() string {
 	if r.Backend == nil || r.Journal == nil {
 		return ""

@@ -21,9 +21,9 @@ const (
 	maxHourSums = 10 // how many sums of each kind are returned: those with the most runs
 )
 
-// LastHour sums up the runs that began within the last hour.
-func LastHour(ctx context.Context, j *journal.Journal) (*Hour, error) {
-	rows, err := j.List(ctx, &journal.Filter{Since: time.Now().Add(-time.Hour), Limit: maxHourRuns})
+// LastHour sums up the runs of a scope (journal.Start) that began within the last hour.
+func LastHour(ctx context.Context, j *journal.Journal, scope string) (*Hour, error) {
+	rows, err := j.List(ctx, &journal.Filter{Scope: &scope, Since: time.Now().Add(-time.Hour), Limit: maxHourRuns})
 	if err != nil {
 		return nil, err
 	}

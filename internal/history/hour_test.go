@@ -17,7 +17,7 @@ func TestLastHourNamesTenChains(t *testing.T) {
 			p.begin(fmt.Sprintf("caller-%02d", i), "").Answered(1, 1)
 			p.begin("alice", fmt.Sprintf("chain-%02d", i)).Answered(1, 1)
 		}
-		hour, err := history.LastHour(t.Context(), p.Journal)
+		hour, err := history.LastHour(t.Context(), p.Journal, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -60,17 +60,22 @@ func list(t *testing.T, s Store) {
 	for i := range 6 {
 		w := newRun(fmt.Sprint("run_", i))
 		w.Row.Began = start.Add(time.Duration(i) * time.Minute)
+		if i > 3 {
+			w.Row.Scope = "/etc/onecall.yaml"
+		}
 		if i%2 == 1 {
 			w.Row.Caller, w.Row.Status, w.Row.Chain, w.Row.Functions = "", journal.OK, "nightly", []string{"a.b", "pay.charge"}
 		}
 		write(t, d, w)
 	}
-	noCaller := ""
+	noCaller, noScope, scope := "", "", "/etc/onecall.yaml"
 	for _, test := range []struct {
 		name   string
 		filter journal.Filter
 		want   string
 	}{
+		{"scope", journal.Filter{Scope: &scope}, "[5 4]"}, {"no scope", journal.Filter{Scope: &noScope}, "[3 2 1 0]"},
+		{"scope of a caller", journal.Filter{Scope: &scope, Callers: []string{noCaller}}, "[5]"},
 		{"all", journal.Filter{}, "[5 4 3 2 1 0]"}, {"limit", journal.Filter{Limit: 2}, "[5 4]"}, {"caller",
 			journal.Filter{Callers: []string{noCaller}}, "[5 3 1]"},
 		{"callers", journal.Filter{Callers: []string{noCaller, row("run_x").Caller}, Limit: 3}, "[5 4 3]"},

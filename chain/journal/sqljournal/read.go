@@ -340,6 +340,9 @@ func listQuery(f *journal.Filter, filled bool) (query string, args []any) {
 		}
 		w.in(caller, f.Callers)
 	}
+	if f.Scope != nil {
+		w.and("r.scope = ", validText(*f.Scope))
+	}
 	if f.Parent != nil {
 		parent := "r.parent"
 		if *f.Parent == "" && len(f.Callers) > 0 { // else SQLite takes the index of parents, although most runs have none

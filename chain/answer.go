@@ -169,12 +169,14 @@ func (s *request) checkAnswer(text []byte, p *plan.Plan) *Answer {
 	a := s.answered(s.form.WriteStandard(context.Background(), s.content(facts.NoStep(nil))))
 	a.Checked = &Checked{Steps: len(p.Steps), Counts: map[steps.Effect]int{}, Flows: flowsOf(p)}
 	p.CountEffects(a.Checked.Counts)
+	a.Checked.Uses = usesOf(p)
 	return a
 }
 
-// Checked is the size of a plan that was checked.
+// Checked is the size of a plan that was checked, and what it uses.
 type Checked struct {
 	Steps  int                  // steps of the outermost chain
 	Counts map[steps.Effect]int // how many steps, inline ones included, call functions of each effect
 	Flows  []Flow               // what flow rules decide about the plan
+	Uses   []FunctionUse        // what the plan uses of each function, inline chains included, sorted by name
 }

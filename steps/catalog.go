@@ -312,6 +312,22 @@ func (c *Catalog) cleanStatus(status Status) Status {
 	return status
 }
 
+// Offered returns the functions of all sources as the sources and the settings say, before defaults and aliases change their schemas,
+// including those that only callers with a credential of their own can call. They must not be changed.
+func (c *Catalog) Offered() (list []*Spec) {
+	c.Registry() // brings the members' functions up to date
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.members {
+		for i := range m.offers {
+			if c.offeredBy[m.offers[i].Name] == m {
+				list = append(list, &m.offers[i].Spec)
+			}
+		}
+	}
+	return list
+}
+
 // closeTime bounds how long Close waits for all sources together.
 const closeTime = 10 * time.Second
 

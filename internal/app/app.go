@@ -50,6 +50,7 @@ type App struct {
 	scrubber          *secret.Scrubber
 	sources           map[string]*sharedSource     // sources that stay open through a reload, by name
 	servers           map[string]*mcpsource.Source // the opened servers of mcpServers, by source name
+	personal          map[string]bool              // the servers whose lists each caller has for itself
 	services          []*openapi.Source            // OpenAPI services with a document at a URL
 	unusableDocuments map[string]bool              // OpenAPI sources without a usable document, by name
 	chains            *savedChains                 // nil: there are no saved chains

@@ -31,6 +31,7 @@ type Options struct {
 	NoSources      bool   // the command calls no functions, so no source is started
 	List           bool   // the command itself shows the functions and the faults of their sources
 	Unrecorded     bool   // runs are kept in memory, and not in the journal
+	Unlocked       bool   // functions are served whatever their lock says: the command compares them itself
 	Surface        string // overrides the configured surface; "": the configuration decides
 
 	Monitor *Monitor // monitors a command that runs until it is interrupted; nil: the command has no monitor

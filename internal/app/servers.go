@@ -77,6 +77,7 @@ func (o *sourceOpener) startServers() {
 			o.App.servers[p.name] = server
 			o.add(p.name, p.pointer, source, nil)
 		case *personalServer:
+			o.personal[p.name] = true
 			o.add(p.name, p.pointer, personalUse{source, server}, nil)
 		}
 	}

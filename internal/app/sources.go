@@ -50,7 +50,7 @@ func (a *App) openSources(cfg *config.File, faults []*fault.Error, before *App) 
 	a.cache = cache.New(nil)
 	a.process.caches.add(a.cache)
 	a.closers = append(a.closers, closer(func() error { a.process.caches.remove(a.cache); return nil }))
-	a.servers, a.sources = map[string]*mcpsource.Source{}, map[string]*sharedSource{}
+	a.servers, a.sources, a.personal = map[string]*mcpsource.Source{}, map[string]*sharedSource{}, map[string]bool{}
 	var err error
 	a.Catalog, err = steps.NewCatalog(&steps.CatalogOptions{
 		Registry: steps.RegistryOptions{
@@ -132,12 +132,13 @@ func (o *sourceOpener) openEmbedded() {
 	o.add("result", "", kept, nil)
 }
 
-// fileOptions are the options of the file functions. They do not change the configuration and its saved chains, which say what is allowed.
+// fileOptions are the options of the file functions. They do not change the configuration, its saved chains and its lock, which
+// say what is allowed.
 func (o *sourceOpener) fileOptions() *files.Options {
 	options := &files.Options{Root: config.Or(o.config.FS.Root, ""), Write: o.config.FS.Write,
 		MaxKeptBytes: int64(config.Or(o.config.Limits.MaxResultBytes, 0))}
 	if path := o.config.Path; path != "" {
-		options.Guard = []string{path, ChainsFolder(path)}
+		options.Guard = []string{path, ChainsFolder(path), LockFile(path)}
 	}
 	return options
 }

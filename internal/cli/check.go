@@ -14,15 +14,28 @@ import (
 )
 
 func newCheckCommand(c *cli) *cobra.Command {
+	var recordings []string
 	cmd := &cobra.Command{
-		Use:   "check FILE...",
+		Use:   "check [FILE...]",
 		Short: "Check chains without running them",
 		Long: "Check chains and report every fault with its position, on stderr. At a terminal, a line on stdout says what a chain\n" +
 			"without faults does; with --json, or in a pipe, stdout has a line of JSON for each chain. Params without a value are not\n" +
-			"faults.",
-		Args: requireArg("a chain: a file, the name of a saved one, or - for the standard input"),
-		RunE: func(cmd *cobra.Command, args []string) error { return c.check(cmd.Context(), args) },
+			"faults.\n\n" +
+			"Without FILE, check compares the functions with onecall.lock beside the configuration (see onecall lock), and says of each\n" +
+			"saved chain whether a change breaks it. The exit status is 3 if one is broken, 4 if the lock is, and 5 if a source is\n" +
+			"unavailable, so that nothing can be said of the chains that need it. --replay also checks the calls of a recording, made\n" +
+			"with run --record, against the functions as they are now: their arguments, and their results.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return c.checkLock(cmd, recordings)
+			}
+			if len(recordings) > 0 {
+				return usageErrorf("--replay goes with the lock: leave the files out")
+			}
+			return c.check(cmd.Context(), args)
+		},
 	}
+	cmd.Flags().StringArrayVar(&recordings, "replay", nil, "without FILE: also check the calls of a `recording`; may be given several times")
 	cmd.Flags().BoolVar(&c.asJSON, "json", false, "answer JSON, one line for each chain, at a terminal too")
 	return cmd
 }

@@ -181,7 +181,7 @@ func newRoot(s *streams, engineOpener durable.Open) *cobra.Command {
 	root.AddCommand(newRunCommand(c), newCheckCommand(c), newFetchCommand(c), newToolsCommand(c), newCallCommand(c), newServeCommand(c),
 		newRunsCommand(c), newResumeCommand(c), newUndoCommand(c), newApproveCommand(c), newStatsCommand(c), newDiffCommand(c),
 		newGraphCommand(c), newConsoleCommand(c),
-		newBenchCommand(c), newListCommand(c), newNewCommand(c), newSaveCommand(c), newSignCommand(c), newVerifyCommand(c),
+		newBenchCommand(c), newListCommand(c), newNewCommand(c), newSaveCommand(c), newLockCommand(c), newSignCommand(c), newVerifyCommand(c),
 		newInitCommand(c), newDoctorCommand(c),
 		newHookCommand(c), newAuthCommand(c), newSchemaCommand(c), newVersionCommand(c))
 	if engineOpener != nil {

@@ -19,7 +19,7 @@ var examples = map[string]string{
 		"onecall run release.chain.json --dry-run  see what a chain would do",
 	"run": "onecall run release.chain.json --set tag=v1.2\n" +
 		"onecall run - < release.chain.json | jq .result\nonecall run *.chain.json --jobs 4",
-	"check":   "onecall check release.chain.json",
+	"check":   "onecall check release.chain.json\nonecall check --json",
 	"fetch":   "onecall fetch oc1_… --mode paginated --page 2",
 	"call":    "onecall call fs.grep pattern=TODO path=src",
 	"tools":   "onecall tools\nonecall tools search files\nonecall tools fs.grep",
@@ -33,6 +33,7 @@ var examples = map[string]string{
 	"graph":   "onecall graph release.chain.json --out release.svg\nonecall graph --last --format mermaid",
 	"new":     "onecall new release",
 	"save":    "onecall save run_… release --param 0.tag=tag",
+	"lock":    "onecall lock\nonecall lock --accept github.create_issue",
 	"sign":    "onecall sign refund --key plans.key",
 	"verify":  "onecall verify refund",
 	"init":    "onecall init --dry-run",
@@ -51,7 +52,7 @@ var groups = []struct {
 }{
 	{"Run", []string{"run", "call", "check", "fetch", "tools", "bench"}},
 	{"Look back", []string{"runs", "resume", "approve", "undo", "diff", "graph", "stats", "console"}},
-	{"Saved chains", []string{"list", "new", "save", "sign", "verify"}},
+	{"Saved chains", []string{"list", "new", "save", "lock", "sign", "verify"}},
 	{"Set up", []string{"init", "doctor", "auth", "schema", "hook", "version"}},
 	{"Serve", []string{"serve", "worker"}},
 }

@@ -129,6 +129,7 @@ func (c *compiler) valueOf(l *level, p *Step, u *refs.Use) (v value, f *fault.Er
 		}
 		return value{}, f
 	}
+	c.noteRead(v.origin)
 	c.warnUnlikely(v.origin, u)
 	if flat {
 		return value{origin{}.array(), []string{"array"}}, nil

@@ -33,6 +33,8 @@ type Plan struct {
 	DryRun      bool
 	MaxCalls    int
 	MaxDuration time.Duration
+
+	resultReads []read // of a check: what references read of results
 }
 
 // Step is one step of a plan.

@@ -123,6 +123,7 @@ type compilation struct {
 	compared int                   // the undeclared arguments that were compared with declared ones
 	hinted   map[*steps.Entry]bool // the functions whose faults say what to do about their output schema
 	changed  map[string]*Step      // by key of $state: the first step that changes it
+	reads    []read                // of a check: what references read of results
 }
 
 // Compile plans a chain with the functions of view. It adds what is wrong to the faults that decoding has found.
@@ -138,7 +139,7 @@ func Compile(ctx context.Context, r *Request, view *steps.Registry, u *Rules, la
 	if effect, _ := p.Effect(); effect == steps.Read && !u.WholeResults && shared.CutOff == nil && len(shared.Faults.List) == 0 {
 		p.project()
 	}
-	p.State = shared.State
+	p.State, p.resultReads = shared.State, shared.reads
 	return p, &shared.Compiled
 }
 

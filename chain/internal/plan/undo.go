@@ -16,6 +16,7 @@ type Undo struct {
 	Args        *refs.Template
 	ReadsResult bool   // args refer to $result
 	Text        []byte // {"fn","args"} as written
+	argsAt      string // the JSON Pointer of args
 }
 
 // compileUndo compiles how the step's calls are undone: as the step says, or else its function.
@@ -61,6 +62,7 @@ func (c *compiler) compileUndo(l *level, s *StepRequest, p *Step) {
 		c.checkValues(entry, argsAt, t.Value(), c.unknownArguments(l, p, t, argsAt), nil)
 	}
 	u := newUndo(entry, t, args)
+	u.argsAt = argsAt
 	p.Undo, p.undoNeedsApproval = u, s.Undo != nil && MustApprove(entry.Spec(), c.rules.Approve)
 }
 

@@ -13,6 +13,7 @@ type RecordedCall struct {
 	Function string
 	Chain    string          // the only chain that sees the call; "": every chain sees it
 	Args     json.RawMessage // the arguments, with marks instead of secrets
+	Marked   bool            // Args have a mark
 	Result   json.RawMessage // nil: the call failed
 	Err      *fault.Error    // nil: the call succeeded
 }
@@ -23,8 +24,8 @@ func (c *Cassette) Calls() []RecordedCall {
 	for _, fn := range c.functions {
 		for i := range fn.calls {
 			one := &fn.calls[i]
-			list = append(list, RecordedCall{Line: one.number, Function: fn.name, Chain: one.chain, Args: one.args, Result: one.result,
-				Err: one.err})
+			list = append(list, RecordedCall{Line: one.number, Function: fn.name, Chain: one.chain, Args: one.args,
+				Marked: one.hasMarks, Result: one.result, Err: one.err})
 		}
 	}
 	slices.SortFunc(list, func(a, b RecordedCall) int { return a.Line - b.Line })

@@ -49,8 +49,8 @@ func main() {
 // comparison holds what the flags ask for.
 type comparison struct {
 	report.Options
-	only, out string
-	render    bool
+	only, out, arms string
+	render          bool
 }
 
 func compare(ctx context.Context, args []string) error {
@@ -61,7 +61,7 @@ func compare(ctx context.Context, args []string) error {
 		if c.out == "" {
 			results, page, plots = filepath.Join(c.Root, "bench/results"), filepath.Join(c.Root, "bench/RESULTS.md"), "results/"
 		}
-		if !c.render {
+		if c.Results = results; !c.render {
 			c.measure(ctx, chosen, results)
 		}
 		c.write(results, page, plots)
@@ -82,6 +82,7 @@ func parse(args []string) *comparison {
 	flags.BoolVar(&c.Short, "short", false, "fewer rounds, and only what installs fast")
 	flags.DurationVar(&c.Soak, "soak", 2*time.Minute, "how long the use of a server is watched; not at all with -short")
 	flags.IntVar(&c.Faults, "faults", 500, "how many faults strike each system; at most 50 with -short")
+	flags.StringVar(&c.arms, "arms", "", "have faults strike these `arms` alone, separated by commas; the last results of the others stay")
 	flags.StringVar(&c.only, "only", "", "measure these `sections` alone, separated by commas")
 	flags.StringVar(&c.out, "out", "", "the `folder` for the results (default bench/results)")
 	flags.BoolVar(&c.render, "render", false, "measure nothing, write RESULTS.md and its plots from the results")
@@ -89,6 +90,10 @@ func parse(args []string) *comparison {
 	harness.FailIf(flags.NArg() > 0, "unexpected argument %q: sections are named by -only", flags.Arg(0))
 	harness.FailIf(c.Soak < 10*time.Second, "-soak %v is too short: 10s is the least", c.Soak)
 	c.Tools = harness.Must(filepath.Abs(c.Tools))
+	if c.arms != "" {
+		harness.FailIf(c.only != faults.Section.Name, "-arms is for -only %s", faults.Section.Name)
+		c.Arms = strings.Split(c.arms, ",")
+	}
 	if !slices.ContainsFunc(datasets.Files(), func(name string) bool { return harness.Exists(filepath.Join(c.Data, name)) }) {
 		harness.FailIf(c.Data != flags.Lookup("data").DefValue, "-data %s: none of %s exists (paths are relative to bench/cmd/compare)", c.Data,
 			strings.Join(datasets.Files(), ", "))

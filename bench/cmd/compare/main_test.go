@@ -47,6 +47,7 @@ func TestFlags(t *testing.T) {
 		"-data nowhere": "-data nowhere: none of nestful_math.jsonl, taubench.jsonl",
 		"-data .":       "-data .: none of",
 		"-soak 1s":      "-soak 1s is too short",
+		"-arms loop":    "-arms is for -only faults",
 		// A file has the name of the folder for the results.
 		"-only scale -out main.go": "main.go: not a directory",
 	} {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -15,7 +16,14 @@ import (
 )
 
 // disk is a small file system of its own, which can be full.
-type disk struct{ folder string }
+type disk struct {
+	folder string
+	mu     sync.Mutex
+	timer  *time.Timer // makes room again
+}
+
+// fullFor is how long a disk is full at most: a system that only waits for room gets it.
+const fullFor = 2 * deadline
 
 // newDisk mounts a file system in memory at a folder; nil: this user may not.
 func newDisk(folder string) *disk {
@@ -23,13 +31,16 @@ func newDisk(folder string) *disk {
 	if err := mount(folder, 64<<20); err != nil {
 		return nil
 	}
-	return &disk{folder}
+	return &disk{folder: folder}
 }
 
 func (d *disk) filler() string { return filepath.Join(d.folder, "filler") }
 
 // fill writes until there is no room.
 func (d *disk) fill() {
+	d.mu.Lock()
+	d.timer = time.AfterFunc(fullFor, func() { _ = os.Remove(d.filler()) })
+	d.mu.Unlock()
 	f, err := os.OpenFile(d.filler(), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return // it is full already
@@ -45,7 +56,14 @@ func (d *disk) fill() {
 }
 
 // free makes room again.
-func (d *disk) free() { _ = os.Remove(d.filler()) }
+func (d *disk) free() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+	_ = os.Remove(d.filler())
+}
 
 func (d *disk) close() { _ = unmount(d.folder) }
 

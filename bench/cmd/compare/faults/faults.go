@@ -6,6 +6,9 @@ import (
 	"context"
 	_ "embed"
 	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
@@ -21,17 +24,38 @@ var Section = harness.Section{Name: "faults", Text: text, NoNode: true, Parts: [
 type arm struct {
 	key, name string
 	open      func(context.Context, *harness.Bench, *upstream) system
-	ours      bool // it must have no write twice, lost or told wrongly, and no run that does not go on
-	most      int  // the maximum number of its runs, as it starts slowly; 0: no maximum
+	ours      bool   // it must have no write twice, lost or told wrongly, and no run that does not go on
+	most      int    // the maximum number of its runs, as it starts slowly; 0: no maximum
+	how       string // its settings, and what it documents for going on: a comment of the results
 }
 
-// arms lists the arms in the order of the table. One more is a file with a system, and a line here.
-var arms = []arm{
-	{key: "serve", name: "onecall serve", open: openServed, ours: true},
-	{key: "run", name: "onecall run", open: openRan, ours: true},
-	{key: "loop", name: "SDK client in a loop", open: openLoop},
-	{key: "cloudflare", name: "Cloudflare code mode", open: openCoded("cloudflare"), most: 200},
-	{key: "vmcp", name: "vMCP code mode", open: openCoded("vmcp"), most: 200},
+// arms are in the order of their files.
+var arms []arm
+
+// add adds an arm. Each arm is a file that calls it for a variable: to add one is to add a file.
+func add(a arm) struct{} {
+	arms = append(arms, a)
+	return struct{}{}
+}
+
+// chosen returns the arms with some keys, or all, in the order of the table: onecall first, then by name.
+func chosen(keys []string) (some []arm) {
+	var known []string
+	for _, a := range arms {
+		if known = append(known, a.key); len(keys) == 0 || slices.Contains(keys, a.key) {
+			some = append(some, a)
+		}
+	}
+	for _, key := range keys {
+		harness.FailIf(!slices.Contains(known, key), "unknown arm %q: use %s", key, strings.Join(known, ", "))
+	}
+	slices.SortFunc(some, func(a, b arm) int {
+		if a.ours != b.ours {
+			return map[bool]int{true: -1, false: 1}[a.ours]
+		}
+		return strings.Compare(a.name, b.name)
+	})
+	return some
 }
 
 // seed makes the trials the same ones each time.
@@ -40,10 +64,10 @@ const seed = 17
 // result is what became of an arm's trials.
 type result struct {
 	arm
-	trials, twice, lost, wrong, asks, stuck int
-	kinds                                   map[string]int // trials by kind of fault
-	fault                                   string         // why it was not measured
-	why                                     []string       // the first things that went wrong
+	trials, twice, lost, wrong, stuck int
+	asks, anew, alone                 int      // outcomes looked up, programs written anew, runs that needed neither
+	fault                             string   // why it was not measured
+	notes                             []string // what is said of it beside the numbers, such as the first things that went wrong
 }
 
 func measure(ctx context.Context, b *harness.Bench) {
@@ -53,10 +77,10 @@ func measure(ctx context.Context, b *harness.Bench) {
 	}
 	b.Versions[report.SDK] = report.SDKVersion()
 	var results []*result
-	for _, a := range arms {
+	for _, a := range chosen(b.Arms) {
 		results = append(results, a.measure(ctx, b, n))
 	}
-	tell(b, results)
+	tell(b, withKept(b, results))
 }
 
 // measure lets n faults strike an arm.
@@ -65,12 +89,13 @@ func (a arm) measure(ctx context.Context, b *harness.Bench, n int) *result {
 		n = min(n, a.most)
 	}
 	b.Log("%d faults: %s", n, a.name)
-	r := &result{arm: a, kinds: map[string]int{}}
+	r := &result{arm: a}
 	err := harness.Try(func() {
 		u := newUpstream()
 		defer u.crash()
 		s := a.open(ctx, b, u)
 		defer s.close()
+		began := time.Now()
 		var possible []*kind
 		for i := range kinds {
 			if kinds[i].needs == nil || kinds[i].needs(s) {
@@ -80,9 +105,10 @@ func (a arm) measure(ctx context.Context, b *harness.Bench, n int) *result {
 		random := rand.New(rand.NewPCG(seed, 0))
 		for i := range n {
 			t := draw(random, i, s, u, possible)
-			r.add(t, t.play(ctx))
+			r.add(t.play(ctx))
 			harness.Check(ctx.Err())
 		}
+		b.Log("%s: %d faults in %.0f s", a.name, n, time.Since(began).Seconds())
 	})
 	if err != nil {
 		harness.FailIf(a.ours || ctx.Err() != nil, "%s: %w", a.name, err)
@@ -94,32 +120,37 @@ func (a arm) measure(ctx context.Context, b *harness.Bench, n int) *result {
 // shown is how many things that went wrong are told of an arm.
 const shown = 3
 
-func (r *result) add(t *trial, s score) {
+func (r *result) add(s score) {
 	r.trials++
-	r.kinds[t.fault.kind.name]++
 	r.twice += s.twice
 	r.lost += s.lost
 	r.wrong += s.wrong
 	r.asks += s.asks
-	if s.stuck {
+	r.anew += s.anew
+	switch {
+	case s.stuck:
 		r.stuck++
+	case s.asks+s.anew == 0:
+		r.alone++
 	}
-	if s.why != "" && len(r.why) < shown {
-		r.why = append(r.why, s.why)
+	if s.why != "" && len(r.notes) < shown {
+		r.notes = append(r.notes, s.why)
 	}
 }
 
 // counts are what is counted of an arm, in the order of the table.
 var counts = []struct {
 	key, title string
-	of         func(*result) int
+	of         func(*result) *int
 }{
-	{"runs", "runs, each with a fault", func(r *result) int { return r.trials }},
-	{"twice", "writes made twice", func(r *result) int { return r.twice }},
-	{"lost", "writes lost", func(r *result) int { return r.lost }},
-	{"wrong", "outcomes told wrongly", func(r *result) int { return r.wrong }},
-	{"stuck", "runs that do not go on", func(r *result) int { return r.stuck }},
-	{"asks", "outcomes looked up", func(r *result) int { return r.asks }},
+	{"runs", "runs, each with a fault", func(r *result) *int { return &r.trials }},
+	{"twice", "writes made twice", func(r *result) *int { return &r.twice }},
+	{"lost", "writes lost", func(r *result) *int { return &r.lost }},
+	{"wrong", "outcomes told wrongly", func(r *result) *int { return &r.wrong }},
+	{"stuck", "runs that do not go on", func(r *result) *int { return &r.stuck }},
+	{"alone", "runs that go on by themselves", func(r *result) *int { return &r.alone }},
+	{"asks", "outcomes looked up", func(r *result) *int { return &r.asks }},
+	{"anew", "programs written anew", func(r *result) *int { return &r.anew }},
 }
 
 // tell adds the table, its picture and the figures. onecall must have made no mistake.
@@ -128,7 +159,7 @@ func tell(b *harness.Bench, results []*result) {
 	plot := report.Plot{Name: "faults", Title: "Of 1,000 runs with a fault each", X: "writes made twice"}
 	line := report.Line{Name: "made twice"}
 	for _, c := range counts {
-		columns = append(columns, report.Column[*result]{Title: c.title, Cell: func(r *result) report.Cell { return report.Count(c.of(r), "") }})
+		columns = append(columns, report.Column[*result]{Title: c.title, Cell: func(r *result) report.Cell { return report.Count(*c.of(r), "") }})
 	}
 	for _, r := range results {
 		if r.fault != "" {
@@ -137,13 +168,16 @@ func tell(b *harness.Bench, results []*result) {
 		line.Points = append(line.Points, [2]float64{float64(len(plot.Bars)), float64(1000*r.twice) / float64(r.trials)})
 		plot.Bars = append(plot.Bars, r.name)
 		for _, c := range counts {
-			b.Figure(report.CountFigure(r.key+"/"+c.key, r.name+": "+c.title, c.of(r)))
+			b.Figure(report.CountFigure(r.key+"/"+c.key, r.name+": "+c.title, *c.of(r)))
 		}
-		for _, why := range r.why {
-			b.Comment("%s: %s", r.name, why)
+		if r.how != "" {
+			b.Comment("%s: %s.", r.name, r.how)
+		}
+		for _, note := range r.notes {
+			b.Comment("%s: %s", r.name, note)
 		}
 		harness.FailIf(r.ours && r.twice+r.lost+r.wrong+r.stuck > 0, "%s: %d writes twice, %d lost, %d outcomes wrong, %d runs stuck: %q",
-			r.name, r.twice, r.lost, r.wrong, r.stuck, r.why)
+			r.name, r.twice, r.lost, r.wrong, r.stuck, r.notes)
 	}
 	plot.Lines = []report.Line{line}
 	b.Plots = append(b.Plots, plot)

@@ -12,13 +12,16 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 )
 
+var _ = add(arm{key: "loop", name: "SDK client in a loop", open: openLoop})
+
 // loop is the bare client of the SDK in a program that makes the calls one after another. If a call fails, it makes it again; if it is
 // killed, it starts over, since it keeps nothing.
 type loop struct {
-	bench  *harness.Bench
-	mu     sync.Mutex
-	vanish context.CancelFunc
-	state  *loopState
+	plain
+	client
+	bench *harness.Bench
+	mu    sync.Mutex
+	state *loopState
 }
 
 // loopState is what the program has in memory.
@@ -29,27 +32,19 @@ type loopState struct {
 
 func openLoop(_ context.Context, b *harness.Bench, _ *upstream) system { return &loop{bench: b} }
 
-func (l *loop) hasGateway() bool  { return false }
-func (l *loop) killGateway()      {}
-func (l *loop) database() string  { return "" }
-func (l *loop) disk() *disk       { return nil }
-func (l *loop) approves() bool    { return false }
 func (l *loop) hasDeadline() bool { return true }
-func (l *loop) close()            {}
 
 func (l *loop) killClient() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.state = nil
-	l.vanish()
+	l.client.killClient()
 }
 
 func (l *loop) begin(ctx context.Context, t *trial) answer {
-	ctx, vanish := context.WithCancel(ctx)
-	defer vanish()
 	state := &loopState{}
 	l.mu.Lock()
-	l.vanish, l.state = vanish, state
+	l.state = state
 	l.mu.Unlock()
 	return l.work(ctx, t, state)
 }
@@ -66,6 +61,8 @@ func (l *loop) goOn(ctx context.Context, t *trial, _ answer) answer {
 
 // work makes the calls that are left.
 func (l *loop) work(ctx context.Context, t *trial, s *loopState) answer {
+	ctx, vanish := l.live(ctx)
+	defer vanish()
 	session, err := l.bench.Dial(ctx, t.upstream.url(), "")
 	if err != nil {
 		return answer{text: err.Error()}

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -83,13 +84,23 @@ func (t *task) calls() (n int) {
 	return n
 }
 
-func (s *step) writes() bool {
-	for _, t := range tools {
-		if t.name == s.tool {
-			return t.writes
-		}
+// staged reports whether a write takes its arguments from another, so that it is approved after that one.
+func (t *task) staged() bool {
+	return slices.ContainsFunc(t.steps, func(s step) bool {
+		return s.writes() && slices.ContainsFunc(s.args, func(a arg) bool { return a.from > 0 && t.steps[a.from-1].writes() })
+	})
+}
+
+func (s *step) writes() bool { return toolByName(s.tool).writes }
+
+func idempotent(name string) bool { return toolByName(name).idempotent }
+
+func toolByName(name string) tool {
+	i := slices.IndexFunc(tools, func(t tool) bool { return t.name == name })
+	if i < 0 {
+		panic("no tool " + name)
 	}
-	panic("no tool " + s.tool)
+	return tools[i]
 }
 
 // ref is what the log knows a write of a trial by: its step, and its item, from 0.

@@ -19,6 +19,9 @@ type kind struct {
 	twice  bool   // the answer is sent twice
 	inject func(*trial)
 	needs  func(system) bool // nil: any arm can have it
+	// waits says that writes need an approval, and paused what happens when a run waits for one.
+	waits  bool
+	paused func(*trial)
 }
 
 var arrives, leaves = []bool{false}, []bool{true}
@@ -42,8 +45,10 @@ var kinds = []kind{
 		needs: func(s system) bool { return s.disk() != nil }},
 	{name: "database locked", phases: both, inject: func(t *trial) { go lockDatabase(t.system.database(), deadline*3/2) },
 		needs: func(s system) bool { return s.database() != "" }},
-	{name: "approval answered twice", phases: arrives, inject: func(*trial) {},
+	{name: "approval answered twice", phases: arrives, inject: func(*trial) {}, waits: true,
 		needs: func(s system) bool { return s.approves() }},
+	{name: "gateway killed before an approval", phases: arrives, inject: func(*trial) {}, waits: true,
+		paused: func(t *trial) { t.system.killGateway() }, needs: func(s system) bool { return s.approves() && s.hasGateway() }},
 }
 
 // trial is one run of a task, in which one fault strikes at one call.
@@ -55,6 +60,7 @@ type trial struct {
 	upstream *upstream
 	seen     atomic.Int64 // calls that have arrived
 	inFlight atomic.Int64 // calls that the upstream has not answered
+	struck   bool         // the fault of a run that waits has struck
 }
 
 // fault is what strikes in a trial.
@@ -75,6 +81,16 @@ func draw(random *rand.Rand, n int, s system, u *upstream, possible []*kind) *tr
 // strikes counts a call that has arrived, and reports whether it is the one of the fault.
 func (t *trial) strikes() bool { return t.seen.Add(1)-1 == int64(t.fault.at) }
 
+// waits injects the fault of a run that waits for an approval. A system calls it each time, before it answers. The fault strikes once: the
+// first time, or, if writes depend on others and the call drawn is an odd one, the first time after a write.
+func (t *trial) waits() {
+	later := t.task.staged() && t.fault.at%2 == 1
+	if t.fault.kind.paused != nil && !t.struck && (!later || len(t.upstream.times(t)) > 0) {
+		t.struck = true
+		t.fault.kind.paused(t)
+	}
+}
+
 // outcome is what a system says of a write.
 type outcome string
 
@@ -89,29 +105,14 @@ type answer struct {
 	done bool               // the whole task is done
 	told map[string]outcome // what it says of writes, by ref; it may say nothing
 	asks int                // outcomes that were looked up for it
+	anew bool               // another program was written for it, as a model or a person does
 	text string             // the answer itself, or why there is none
-}
-
-// system is an arm that was started. Its client makes one run at a time.
-type system interface {
-	// begin has the task done, as the system's users do it.
-	begin(context.Context, *trial) answer
-	// goOn does what the system documents for a run that has not ended well, after its processes were started again.
-	goOn(context.Context, *trial, answer) answer
-	killClient()
-	killGateway()
-	hasGateway() bool  // it has a process between client and upstream
-	hasDeadline() bool // it can be told how long a call of the upstream may take
-	database() string  // the SQLite file that it writes; "": none
-	disk() *disk       // the file system that it writes into, if it can be full; nil: it writes nothing, or none could be made
-	approves() bool    // calls may wait for an approval
-	close()
 }
 
 // score is what became of a trial.
 type score struct {
 	twice, lost, wrong int // writes applied more than once; said to be applied, and not; otherwise told wrongly
-	asks               int // outcomes that a person or a model had to look up
+	asks, anew         int // outcomes that a person or a model had to look up, and programs that they had to write
 	stuck              bool
 	why                string // what went wrong, for the comment
 }
@@ -128,11 +129,17 @@ func (t *trial) play(ctx context.Context) (s score) {
 	defer cancel()
 	t.upstream.play(t)
 	defer t.upstream.play(nil)
+	if d := t.system.disk(); d != nil {
+		defer d.free() // of a run that has not noticed
+	}
 	a := t.system.begin(ctx, t)
 	for i := 0; ; i++ {
 		t.settle()
 		s.check(t, a)
 		s.asks += a.asks
+		if a.anew {
+			s.anew++
+		}
 		if a.done || i == goingOn || ctx.Err() != nil {
 			break
 		}

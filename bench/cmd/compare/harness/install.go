@@ -41,6 +41,7 @@ func (b *Bench) Onecall(ctx context.Context) string {
 var goPrograms = map[string][2]string{
 	"vmcp":              {"github.com/stacklok/toolhive/cmd/vmcp", "v0.47.0"},
 	"everything-server": {"github.com/modelcontextprotocol/go-sdk/conformance/everything-server", "v1.8.0"},
+	"temporal":          {"github.com/temporalio/cli/cmd/temporal", "v1.5.1"},
 	"mcp-grafana":       {"github.com/grafana/mcp-grafana/cmd/mcp-grafana", "v1.6.3"},
 }
 
@@ -159,6 +160,27 @@ func (b *Bench) Package(name string) string {
 	if folder == "" {
 		Check(b.notInstalled(name))
 	}
+	return folder
+}
+
+// NPM returns the folder of an npm package that is no part of the tests: what the registry has as this version, installed by itself. The
+// short form installs none.
+func (b *Bench) NPM(ctx context.Context, name, version string) string {
+	root := filepath.Join(b.Tools, "npm-"+name)
+	folder := filepath.Join(root, "node_modules", filepath.FromSlash(name))
+	here := func() bool {
+		m, err := readManifest(folder)
+		return err == nil && m.Version == version
+	}
+	if !here() && !b.Short {
+		b.Log("npm installs %s", name)
+		WriteFile(filepath.Join(root, "package.json"), Must(json.Marshal(manifest{Private: true, Dependencies: map[string]string{name: version}})))
+		CheckHere(npm(ctx, root, "install"))
+	}
+	if !here() {
+		Check(b.notInstalled(name))
+	}
+	b.Versions[name] = version
 	return folder
 }
 

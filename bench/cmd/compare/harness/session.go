@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -177,6 +178,16 @@ func Listen(ctx context.Context, cmd *exec.Cmd) (*proc.Process, string) {
 		Check(errors.Join(err, p.Close()))
 	}
 	return p, url
+}
+
+// FreePort returns an address of loopback at which no program listened a moment ago, for programs that do not tell which port they take.
+func FreePort() (host, port string) {
+	l := Must(net.Listen("tcp", "127.0.0.1:0"))
+	address := l.Addr().String()
+	Check(l.Close())
+	host, port, err := net.SplitHostPort(address)
+	Check(err)
+	return host, port
 }
 
 // tap keeps the last answer as it was received. The SDK returns it only decoded.

@@ -60,7 +60,7 @@ func startOnecall(ctx context.Context, b *bench, upstream string) (*proc.Process
 		harness.Config{"mcpServers": map[string]any{"bench": map[string]any{"url": upstream}}}, "--http", "127.0.0.1:0"))
 }
 
-// vmcpConfig has one server, and turns on code mode, which is off by default.
+// vmcpConfig has one server.
 const vmcpConfig = `name: compare
 groupRef: compare
 backends:
@@ -70,18 +70,28 @@ outgoingAuth: {source: inline, default: {type: unauthenticated}}
 aggregation:
   conflictResolution: prefix
   conflictResolutionConfig: {prefixFormat: "{workload}_"}
-codeMode: {enabled: true}
 `
 
-// startVMCP starts vMCP at a port on which no program listened a moment ago, as it does not tell which one it takes.
+// VMCPConfig returns the configuration of vMCP in front of an upstream, with more settings.
+func VMCPConfig(upstream string, more map[string]any) []byte {
+	config := fmt.Appendf(nil, vmcpConfig, upstream)
+	for name, value := range more {
+		config = fmt.Appendf(config, "%s: %s\n", name, harness.Must(json.Marshal(value)))
+	}
+	return config
+}
+
 func startVMCP(ctx context.Context, b *bench, upstream string) (*proc.Process, string) {
-	program, config := b.Go(ctx, "vmcp"), filepath.Join(b.Temp, "vmcp.yaml")
-	harness.WriteFile(config, fmt.Appendf(nil, vmcpConfig, upstream))
-	l := harness.Must(net.Listen("tcp", "127.0.0.1:0"))
-	address := l.Addr().String()
-	_ = l.Close()
-	_, port, _ := net.SplitHostPort(address)
-	p := harness.Must(proc.Start(ctx, b.Cmd(program, "serve", "--config", config, "--host", "127.0.0.1", "--port", port)))
+	return StartVMCP(ctx, b.Bench, VMCPConfig(upstream, map[string]any{"codeMode": map[string]bool{"enabled": true}}))
+}
+
+// StartVMCP starts vMCP at a free port, as it does not tell which one it takes, and returns it with its URL.
+func StartVMCP(ctx context.Context, b *harness.Bench, config []byte) (*proc.Process, string) {
+	program, path := b.Go(ctx, "vmcp"), filepath.Join(b.Temp, "vmcp.yaml")
+	harness.WriteFile(path, config)
+	host, port := harness.FreePort()
+	address := host + ":" + port
+	p := harness.Must(proc.Start(ctx, b.Cmd(program, "serve", "--config", path, "--host", host, "--port", port)))
 	for began := time.Now(); time.Since(began) < harness.StartLimit; time.Sleep(20 * time.Millisecond) {
 		if c, err := net.Dial("tcp", address); err == nil {
 			_ = c.Close()

@@ -108,5 +108,8 @@ type Options struct {
 	Short  bool          // run the short form: fewer rounds, and only programs that install quickly
 	Soak   time.Duration // how long the use of a server is watched in the long form
 	Faults int           // how many faults strike each system in the long form
-	Log    func(format string, args ...any)
+	// Arms has the keys of the systems that faults strike; empty: all. What Results, the folder of the last results, has of the others is kept.
+	Arms    []string
+	Results string
+	Log     func(format string, args ...any)
 }

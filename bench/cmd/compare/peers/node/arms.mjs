@@ -4,8 +4,6 @@ import {createServer} from 'node:http'
 import {join} from 'node:path'
 import {experimental_runCodeMode as runCodeMode} from '@ai-sdk/code-mode'
 import {jsonSchema, tool} from 'ai'
-import {build} from 'esbuild'
-import {Miniflare} from 'miniflare'
 import {CodeModeUtcpClient} from '@utcp/code-mode'
 import '@utcp/mcp'
 import {McpServer} from '@modelcontextprotocol/sdk/server/mcp.js'
@@ -13,6 +11,7 @@ import {InMemoryTransport} from '@modelcontextprotocol/sdk/inMemory.js'
 import {Client} from '@modelcontextprotocol/sdk/client/index.js'
 import {ListToolsRequestSchema} from '@modelcontextprotocol/sdk/types.js'
 import {connect, servers, stdio} from './upstream.mjs'
+import {workerd} from './workerd.mjs'
 
 export const text = value => typeof value === 'string' ? value : JSON.stringify(value)
 
@@ -120,21 +119,6 @@ export async function cloudflare(u) {
       return {ok: !error, answer: error ? JSON.stringify({error, logs}) : text(result)}
     },
   }
-}
-
-// workerd runs a worker that can load other ones.
-export async function workerd(source) {
-  const bundled = await build({
-    stdin: {contents: source, resolveDir: import.meta.dirname},
-    bundle: true, write: false, format: 'esm',
-    external: ['cloudflare:*', 'node:*'], conditions: ['workerd', 'worker', 'import'],
-  })
-  const mf = new Miniflare({
-    modules: true, script: bundled.outputFiles[0].text, workerLoaders: {LOADER: {}},
-    compatibilityDate: '2026-07-01', compatibilityFlags: ['nodejs_compat'],
-  })
-  await mf.ready
-  return mf
 }
 
 const worker = (names, port) => `

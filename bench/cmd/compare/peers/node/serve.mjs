@@ -4,9 +4,10 @@ import {createServer} from 'node:http'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {StreamableHTTPClientTransport} from '@modelcontextprotocol/sdk/client/streamableHttp.js'
-import {aiSDK, cloudflareList, utcp, workerd} from './arms.mjs'
+import {aiSDK, cloudflareList, utcp} from './arms.mjs'
 import {answer, codeTool} from './front.mjs'
 import {Upstream} from './upstream.mjs'
+import {workerd} from './workerd.mjs'
 
 const [name, url] = process.argv.slice(2)
 const say = console.log.bind(console)

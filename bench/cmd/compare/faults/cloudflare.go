@@ -17,11 +17,13 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
 )
 
-var _ = add(arm{key: "cloudflareDurable", name: "Cloudflare durable code mode", open: openDurable,
-	how: "the durable runtime in miniflare, with its log on a disk of its own, and an MCP client that waits a second for a call. " +
-		"A run that waits is approved. Its documentation has no way on for a run that has failed or was left running: the latter is expired " +
-		"(`expirePaused`), and another program, as a model writes it with the log, makes the calls that the log does not have as applied. " +
-		"Writes that the log has as begun are looked up, unless they are safe to repeat"})
+func init() {
+	add(arm{key: "cloudflareDurable", name: "Cloudflare durable code mode", open: openDurable,
+		how: "the durable runtime in miniflare, with its log on a disk of its own, and an MCP client that waits a second for a call. " +
+			"A run that waits is approved. Its documentation has no way on for a run that has failed or was left running: the latter is expired " +
+			"(`expirePaused`), and another program, as a model writes it with the log, makes the calls that the log does not have as applied. " +
+			"Writes that the log has as begun are looked up, unless they are safe to repeat"})
+}
 
 // durable is Cloudflare's durable code mode: a program that runs in a Durable Object, which keeps a log of the program's calls.
 type durable struct {

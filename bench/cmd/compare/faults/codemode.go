@@ -10,10 +10,10 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
 )
 
-var (
-	_ = add(arm{key: "cloudflare", name: "Cloudflare code mode", open: openCoded("cloudflare"), most: 200})
-	_ = add(arm{key: "vmcp", name: "vMCP code mode", open: openCoded("vmcp"), most: 200})
-)
+func init() {
+	add(arm{key: "cloudflare", name: "Cloudflare code mode", open: openCoded("cloudflare"), most: 200})
+	add(arm{key: "vmcp", name: "vMCP code mode", open: openCoded("vmcp"), most: 200})
+}
 
 // coded is a gateway that runs programs, and keeps nothing of a run: a program that has failed is run again.
 type coded struct {

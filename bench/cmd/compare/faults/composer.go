@@ -11,10 +11,12 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
 )
 
-var _ = add(arm{key: "composer", name: "vMCP composite tools", open: openComposed, most: 200,
-	how: "a composite tool for each task, whose steps run one after the other and wait a second for a call (`operational.timeouts`). " +
-		"Each is tried again up to three times (`onError: retry`), as the documentation has it for failures of the network. " +
-		"A composite tool that failed is called again, from its beginning, as its state is in memory"})
+func init() {
+	add(arm{key: "composer", name: "vMCP composite tools", open: openComposed, most: 200,
+		how: "a composite tool for each task, whose steps run one after the other and wait a second for a call (`operational.timeouts`). " +
+			"Each is tried again up to three times (`onError: retry`), as the documentation has it for failures of the network. " +
+			"A composite tool that failed is called again, from its beginning, as its state is in memory"})
+}
 
 // composed is vMCP with composite tools, which are workflows in its configuration.
 type composed struct {

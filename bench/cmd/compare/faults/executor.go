@@ -17,9 +17,11 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
 )
 
-var _ = add(arm{key: "executor", name: "executor", open: openExecutor, most: 200,
-	how: "`executor web`, with its data on a disk of its own, used over the API of its command line. A run that waits is resumed. " +
-		"A run that failed, or that is not known any more, is run again from its beginning, as there is no log of its calls"})
+func init() {
+	add(arm{key: "executor", name: "executor", open: openExecutor, most: 200,
+		how: "`executor web`, with its data on a disk of its own, used over the API of its command line. A run that waits is resumed. " +
+			"A run that failed, or that is not known any more, is run again from its beginning, as there is no log of its calls"})
+}
 
 // executed is executor: programs run in a process, in whose memory runs wait for approvals.
 type executed struct {

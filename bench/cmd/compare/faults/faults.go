@@ -32,11 +32,8 @@ type arm struct {
 // arms are in the order of their files.
 var arms []arm
 
-// add adds an arm. Each arm is a file that calls it for a variable: to add one is to add a file.
-func add(a arm) struct{} {
-	arms = append(arms, a)
-	return struct{}{}
-}
+// add adds an arm. The file of an arm calls it at the start, so that to add an arm is to add a file.
+func add(a arm) { arms = append(arms, a) }
 
 // chosen returns the arms with some keys, or all, in the order of the table: onecall first, then by name.
 func chosen(keys []string) (some []arm) {
@@ -161,9 +158,13 @@ func tell(b *harness.Bench, results []*result) {
 	for _, c := range counts {
 		columns = append(columns, report.Column[*result]{Title: c.title, Cell: func(r *result) report.Cell { return report.Count(*c.of(r), "") }})
 	}
+	ours := 0
 	for _, r := range results {
 		if r.fault != "" {
 			continue
+		}
+		if r.ours {
+			ours += r.trials
 		}
 		line.Points = append(line.Points, [2]float64{float64(len(plot.Bars)), float64(1000*r.twice) / float64(r.trials)})
 		plot.Bars = append(plot.Bars, r.name)
@@ -179,6 +180,7 @@ func tell(b *harness.Bench, results []*result) {
 		harness.FailIf(r.ours && r.twice+r.lost+r.wrong+r.stuck > 0, "%s: %d writes twice, %d lost, %d outcomes wrong, %d runs stuck: %q",
 			r.name, r.twice, r.lost, r.wrong, r.stuck, r.notes)
 	}
+	b.Figure(report.CountFigure("onecall/runs", "onecall: runs, each with a fault", ours))
 	plot.Lines = []report.Line{line}
 	b.Plots = append(b.Plots, plot)
 	b.Tables = append(b.Tables, report.TableOf("Faults in the middle of runs", "system", results,

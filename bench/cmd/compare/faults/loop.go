@@ -12,7 +12,9 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 )
 
-var _ = add(arm{key: "loop", name: "SDK client in a loop", open: openLoop})
+func init() {
+	add(arm{key: "loop", name: "SDK client in a loop", open: openLoop})
+}
 
 // loop is the bare client of the SDK in a program that makes the calls one after another. If a call fails, it makes it again; if it is
 // killed, it starts over, since it keeps nothing.

@@ -13,7 +13,9 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 )
 
-var _ = add(arm{key: "run", name: "onecall run", open: openRan, ours: true})
+func init() {
+	add(arm{key: "run", name: "onecall run", open: openRan, ours: true})
+}
 
 // ran is onecall as a program that runs a file.
 type ran struct {

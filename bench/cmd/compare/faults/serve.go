@@ -19,7 +19,9 @@ import (
 	"github.com/onecall-mcp/onecall/bench/load"
 )
 
-var _ = add(arm{key: "serve", name: "onecall serve", open: openServed, ours: true})
+func init() {
+	add(arm{key: "serve", name: "onecall serve", open: openServed, ours: true})
+}
 
 // served is onecall as a gateway over HTTP.
 type served struct {

@@ -13,9 +13,11 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
 )
 
-var _ = add(arm{key: "durable", name: "onecall-temporal run --durable", open: openWorked, ours: true, most: 200,
-	how: "a worker, which is what is killed as the gateway, and Temporal's development server, which is not killed. " +
-		"The file, whose chain has a key, is run again; a worker that was killed is missed after five seconds"})
+func init() {
+	add(arm{key: "durable", name: "onecall-temporal run --durable", open: openWorked, ours: true, most: 200,
+		how: "a worker, which is what is killed as the gateway, and Temporal's development server, which is not killed. " +
+			"The file, whose chain has a key, is run again; a worker that was killed is missed after five seconds"})
+}
 
 // worked is onecall with an engine: workers run what a command hands over.
 type worked struct {

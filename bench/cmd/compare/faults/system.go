@@ -77,6 +77,13 @@ func (g *gateway) killGateway() {
 	}
 }
 
+// wasKilled reports whether the process ran, and was killed since.
+func (g *gateway) wasKilled() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.killed
+}
+
 func (g *gateway) close() {
 	if g.process != nil {
 		_ = g.process.Close()

@@ -66,8 +66,7 @@ func (w *worked) hasGateway() bool { return true }
 // killGateway kills the workers. A supervisor starts those again that have been at work.
 func (w *worked) killGateway() {
 	for _, g := range w.workers {
-		if g.process != nil {
-			g.killGateway()
+		if g.killGateway(); g.wasKilled() {
 			w.restarts.Go(func() { g.url(w.life) })
 		}
 	}

@@ -108,7 +108,7 @@ type Options struct {
 	Short  bool          // run the short form: fewer rounds, and only programs that install quickly
 	Soak   time.Duration // how long the use of a server is watched in the long form
 	Faults int           // how many faults strike each system in the long form
-	// Arms has the keys of the systems that faults strike; empty: all. What Results, the folder of the last results, has of the others is kept.
+	// Arms has the keys of the systems that faults strike; empty: all. The results of the others are kept, from the folder Results.
 	Arms    []string
 	Results string
 	Log     func(format string, args ...any)

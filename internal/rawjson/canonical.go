@@ -22,8 +22,9 @@ func AppendCanonical(dst, value []byte) ([]byte, error) {
 }
 
 type canonical struct {
-	in []byte
-	at int
+	in       []byte
+	at       int
+	unsorted []byte // the members of the object that ended last
 }
 
 func (c *canonical) value(dst []byte, depth int) ([]byte, error) {
@@ -87,7 +88,8 @@ func (c *canonical) object(dst []byte, depth int) (_ []byte, err error) {
 		members = append(members, m)
 	}
 	c.at++
-	unsorted := slices.Clone(dst[start:])
+	c.unsorted = append(c.unsorted[:0], dst[start:]...)
+	unsorted := c.unsorted
 	key := func(m member) []byte { return unsorted[m.start-start : m.keyEnd-start] }
 	slices.SortFunc(members, func(a, b member) int { return bytes.Compare(key(a), key(b)) })
 	dst = append(dst[:start], '{')

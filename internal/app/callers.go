@@ -93,8 +93,8 @@ func (a *App) exposure(c *config.Access, before *App) *fault.Error {
 	}
 	if before != nil && before.callers != nil && c.HTTP == nil {
 		return fault.New(fault.BadRequest,
-			"this would admit clients without tokens, which they have needed so far: to admit everyone who reaches "+
-				"the server, write access.http with their tier")
+			"this would admit clients without tokens, which they have needed so far: to lock out the last one, put another "+
+				"token in place of its; to admit everyone who reaches the server, write access.http with their tier")
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/protocol"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/mcp/internal/raw"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // maxQuestion bounds the question that a person is shown, in bytes. A longer one goes back to the caller, because a person must see all
@@ -70,22 +72,25 @@ func (c *call) arrangeApproval() *fault.Error {
 // asks is chain.Caller.Approve.
 type asks = func(ctx context.Context, calls []chain.ApprovalCall) (yes bool, err error)
 
-// whileSigned returns ask for a caller of signed plans: what the user says counts only if no plan of the caller has gone meanwhile. The
-// call keeps the configuration that it began with, in which the plan is still signed.
+// whileSigned returns ask, whose answer counts only while the caller's plans are signed.
 func (c *call) whileSigned(ask asks) asks {
-	if !c.caller.PlansOnly {
-		return ask
-	}
 	return func(ctx context.Context, calls []chain.ApprovalCall) (bool, error) {
 		yes, err := ask(ctx, calls)
-		now := c.toolset.view().Registry()
-		for _, plan := range c.view.Registry().All() {
-			if yes && !now.Has(plan.Spec().Name) {
-				return false, errNotAsked
-			}
+		if yes && !c.isSigned() {
+			return false, errNotAsked
 		}
 		return yes, err
 	}
+}
+
+// isSigned reports whether the plans of a caller who may only call signed ones are all signed still. The call itself keeps the
+// configuration that it began with.
+func (c *call) isSigned() bool {
+	if !c.caller.PlansOnly {
+		return true
+	}
+	now := c.toolset.view().Registry()
+	return !slices.ContainsFunc(c.view.Registry().All(), func(plan *steps.Entry) bool { return !now.Has(plan.Spec().Name) })
 }
 
 // takeDecision takes the user's decision from a repeated request. again is false if there is none yet.
@@ -95,6 +100,9 @@ func (c *call) takeDecision() (again bool, f *fault.Error) {
 	switch {
 	case byPage:
 		again = c.isAnswered("accept") && c.awaitDecision(run)
+		if !c.isSigned() {
+			return false, fault.New(fault.Denied, "a plan of yours is not signed any more: nothing was sent")
+		}
 		c.caller.Decision = &chain.Decision{Run: run, Elsewhere: true}
 	case strings.HasPrefix(state, statePrefix):
 		if c.caller.Decision, f = c.decisionOf(state); f != nil {

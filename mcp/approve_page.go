@@ -54,7 +54,7 @@ func (c *call) sendToConsole(q *chain.Question) bool {
 	question := c.pageQuestion(q)
 	question.ElicitationID = rand.Text()
 	answer, err := c.request.Session.Elicit(ctx, question)
-	if err != nil || answer.Action != "accept" || !c.awaitDecision(q.Run) {
+	if err != nil || answer.Action != "accept" || !c.awaitDecision(q.Run) || !c.isSigned() {
 		return false
 	}
 	_ = c.request.Session.NotifyElicitationComplete(ctx, &sdk.ElicitationCompleteParams{ElicitationID: question.ElicitationID})

@@ -1,8 +1,10 @@
 package mcp_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
@@ -80,22 +83,27 @@ func TestPlanCaller(t *testing.T) {
 	}
 }
 
+// signedOrder adds the signed chain order, which needs approval, to the functions of a server.
+func signedOrder(t *testing.T) func(*mcp.Options) {
+	return func(o *mcp.Options) {
+		fn, faults := chain.Saved("order", []byte(`{"steps":[{"fn":"shop.item.create","args":{"count":1}}]}`), &chain.Options{})
+		if len(faults) > 0 {
+			t.Fatal(faults)
+		}
+		fn.Saved.Signed = "key"
+		if err := o.Catalog.Add(steps.ChainSource, savedSource{*fn}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestQuestionOfRemovedPlan: what the user says about a plan whose signature was removed meanwhile counts for nothing.
 func TestQuestionOfRemovedPlan(t *testing.T) {
 	t.Parallel()
 	for name, stays := range map[string]bool{"stays": true, "goes": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			withPlan := func(o *mcp.Options) {
-				fn, faults := chain.Saved("order", []byte(`{"steps":[{"fn":"shop.item.create","args":{"count":1}}]}`), &chain.Options{})
-				if len(faults) > 0 {
-					t.Fatal(faults)
-				}
-				fn.Saved.Signed = "key"
-				if err := o.Catalog.Add(steps.ChainSource, savedSource{*fn}); err != nil {
-					t.Fatal(err)
-				}
-			}
+			withPlan := signedOrder(t)
 			s := serve(t, func(o *mcp.Options) {
 				withPlan(o)
 				approving(t, steps.ApproveWrite)(o)
@@ -128,6 +136,51 @@ func TestQuestionOfRemovedPlan(t *testing.T) {
 			}
 			if code := gjson.Get(text, "error.code").Str; !stays && code != "approval_required" {
 				t.Errorf("the code is %q, want approval_required: %s", code, text)
+			}
+		})
+	}
+}
+
+// TestPageOfRemovedPlan: neither does what somebody decides in the console, to which the client has sent its user.
+func TestPageOfRemovedPlan(t *testing.T) {
+	t.Parallel()
+	for name, stays := range map[string]bool{"stays": true, "goes": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j, err := journal.New(&journal.Memory{}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { j.Close() })
+			s := serve(t, func(o *mcp.Options) {
+				signedOrder(t)(o)
+				o.Console = http.NotFoundHandler()
+				o.Engine, err = chain.New(&chain.Options{Functions: o.Catalog, Counter: o.Counter, Journal: j, Approve: steps.ApproveWrite,
+					ApproveByPerson: true, MaxTotalTokens: o.MaxTotalTokens})
+				if err != nil {
+					t.Fatal(err)
+				}
+			})
+			o := &sdk.ClientOptions{Capabilities: &sdk.ClientCapabilities{
+				Elicitation: &sdk.ElicitationCapabilities{URL: &sdk.URLElicitationCapabilities{}}}}
+			o.ElicitationHandler = func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+				change := signedOrder(t)
+				if !stays {
+					change = nil
+				}
+				next, _ := s.another(t, change)
+				if _, err := s.Reload(next, nil); err != nil {
+					t.Error(err)
+				}
+				_, run, _ := strings.Cut(strings.TrimSuffix(r.Params.URL, "/approve"), "/runs/")
+				go decide(t, j, run, false)
+				return &sdk.ElicitResult{Action: "accept"}, nil
+			}
+			url := s.http(t, &steps.Caller{ID: "token:bot", Rights: steps.Rights{Plans: true}})
+			c := mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url}, o, statefulVersion)
+			text, _ := mcptest.Ask(t, c, "chain", `{"steps":[{"fn":"chain.order"}]}`)
+			if calls := s.shop.calls.Load(); gjson.Get(text, "ok").Bool() != stays || (calls == 1) != stays {
+				t.Errorf("%d calls: %s", calls, text)
 			}
 		})
 	}

@@ -41,6 +41,9 @@ type Driver interface {
 	RemoveStates(ctx context.Context, owner string, spaces []string) error
 	// MarkState keeps a name without a value, which counts nothing, for ttl from now, or longer if it was to be kept longer.
 	MarkState(ctx context.Context, key StateKey, ttl time.Duration) error
+	// KeepState stores a value of no run, whose version is 0 and which counts nothing, for ttl from now; absent: only if there is none. It
+	// reports whether it did. Such a value is alone in its space with others of its kind.
+	KeepState(ctx context.Context, row *StateRow, ttl time.Duration, absent bool) (kept bool, err error)
 	// Expire removes runs that expired before at, except those whose lease a live process has, days before days, and values of state that
 	// have expired.
 	Expire(ctx context.Context, at, days time.Time) error

@@ -88,6 +88,19 @@ func (m *Memory) MarkState(_ context.Context, key StateKey, ttl time.Duration) e
 	return nil
 }
 
+// KeepState implements Driver.
+func (m *Memory) KeepState(_ context.Context, row *StateRow, ttl time.Duration, absent bool) (kept bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state.owner(row.Owner)
+	now := time.Now()
+	if known := m.state.rows[row.StateKey]; absent && known != nil && known.Expires.After(now) {
+		return false, nil
+	}
+	m.state.rows[row.StateKey] = &StateRow{StateKey: row.StateKey, Expires: now.Add(ttl), Sealed: row.Sealed}
+	return true, nil
+}
+
 // States implements Driver.
 func (m *Memory) States(_ context.Context, f *StateFilter) (list []StateRow, err error) {
 	m.mu.Lock()

@@ -160,6 +160,17 @@ func (j *Journal) Mark(ctx context.Context, key StateKey, ttl time.Duration) err
 	return nil
 }
 
+// Keep keeps a value that belongs to no run and counts nothing, for a time; absent: only if there is none. States lists it. It reports
+// whether it did.
+func (j *Journal) Keep(ctx context.Context, key StateKey, value []byte, ttl time.Duration, absent bool) (kept bool, err error) {
+	row := &StateRow{StateKey: key}
+	row.Sealed = j.keys.sealText(value, stateContext(row))
+	if kept, err = j.driver.KeepState(ctx, row, ttl, absent); err != nil {
+		return false, stateFault(err)
+	}
+	return kept, nil
+}
+
 // Decision says what becomes of a value, and with what its call ends: a result, or an error, with which nothing changes. change is nil if
 // nothing is to change. It may be called several times; the last one counts. After ErrUndecided the call goes on, and nothing is recorded.
 type Decision func(StateNow) (change *StateChange, result []byte, err error)

@@ -238,6 +238,11 @@ func (u *brokenDriver) MarkState(context.Context, journal.StateKey, time.Duratio
 	return u.err
 }
 
+// KeepState implements journal.Driver.
+func (u *brokenDriver) KeepState(context.Context, *journal.StateRow, time.Duration, bool) (bool, error) {
+	return false, u.err
+}
+
 // Expire implements journal.Driver.
 func (u *brokenDriver) Expire(context.Context, time.Time, time.Time) error { return u.err }
 

@@ -38,6 +38,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 		{"Parts", parts}, {"ExpireWhileRead", expireWhileRead}, {"AtWorkers", atWorkers},
 		{"State", state}, {"StateRefused", stateRefused}, {"StateExpires", stateExpires}, {"StateOfMany", stateOfMany},
 		{"StateRemoved", stateRemoved},
+		{"StateKept", stateKept},
 		{"StateMarked", stateMarked},
 	} {
 		store := fresh(t)

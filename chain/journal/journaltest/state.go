@@ -211,6 +211,54 @@ func stateRemoved(t *testing.T, s Store) {
 	}
 }
 
+// stateKept: a value of no run counts nothing, replaces the one that is there unless it must not, and ends by itself.
+func stateKept(t *testing.T, s Store) {
+	d := s.Open(t)
+	key := journal.StateKey{Owner: "logins ann", Space: "hub ö", Name: "login"}
+	keep := func(value string, ttl time.Duration, absent bool) (kept bool) {
+		t.Helper()
+		kept, err := d.KeepState(t.Context(), &journal.StateRow{StateKey: key, Sealed: []byte(value)}, ttl, absent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return kept
+	}
+	for i, test := range []struct {
+		value        string
+		ttl          time.Duration
+		absent, kept bool
+		want         string
+	}{
+		{"gone", -time.Second, true, true, ""},
+		{"first", time.Hour, true, true, "first"},
+		{"second", time.Hour, true, false, "first"},
+		{"third", time.Hour, false, true, "third"},
+		{"over", -time.Second, false, true, ""},
+		{"again", time.Hour, true, true, "again"},
+	} {
+		if kept := keep(test.value, test.ttl, test.absent); kept != test.kept {
+			t.Errorf("%d: it kept %q: %t, want %t", i, test.value, kept, test.kept)
+		}
+		rows, err := d.States(t.Context(), &journal.StateFilter{Owner: key.Owner, AnySpace: true, Values: true})
+		got := ""
+		for _, row := range rows {
+			got += string(row.Sealed)
+			if row.Version != 0 || row.Size != 0 || row.StateKey != key {
+				t.Errorf("%d: there is %+v, want version 0 and no size", i, row)
+			}
+		}
+		if err != nil || got != test.want {
+			t.Errorf("%d: there is %q, %v, want %q", i, got, err, test.want)
+		}
+	}
+	if err := d.RemoveStates(t.Context(), key.Owner, []string{key.Space}); err != nil {
+		t.Fatal(err)
+	}
+	if rows, err := d.States(t.Context(), &journal.StateFilter{Owner: key.Owner, AnySpace: true}); err != nil || len(rows) > 0 {
+		t.Errorf("after the removal there is %+v, %v", rows, err)
+	}
+}
+
 // stateMarked: a marked name is listed without a value, counts nothing, and is kept for the longest time that was asked for.
 func stateMarked(t *testing.T, s Store) {
 	d := s.Open(t)

@@ -25,6 +25,10 @@ const (
 	markState = `INSERT INTO onecall_state (owner, space, name, version, expires, size, value)
 	VALUES ($1, $2, $3, 0, CLOCK + $4, 0, $5) ON CONFLICT (owner, space, name)
 	DO UPDATE SET expires = CASE WHEN excluded.expires > onecall_state.expires THEN excluded.expires ELSE onecall_state.expires END`
+	keepState = `INSERT INTO onecall_state (owner, space, name, version, expires, size, value)
+	VALUES ($1, $2, $3, 0, CLOCK + $4, 0, $5) ON CONFLICT (owner, space, name)
+	DO UPDATE SET expires = excluded.expires, value = excluded.value`
+	ifAbsent   = ` WHERE onecall_state.expires <= CLOCK`
 	countState = `UPDATE onecall_state_owners SET bytes = bytes + $2 WHERE owner = $1 AND
 	EXISTS (SELECT 1 FROM onecall_runs WHERE id = $3 AND lease = $4)`
 )
@@ -189,6 +193,25 @@ func (d *Driver) MarkState(ctx context.Context, key journal.StateKey, ttl time.D
 			ttl.Microseconds(), []byte{})
 		return err
 	})
+}
+
+// KeepState implements journal.Driver.
+func (d *Driver) KeepState(ctx context.Context, row *journal.StateRow, ttl time.Duration, absent bool) (kept bool, err error) {
+	query := keepState
+	if absent {
+		query += ifAbsent
+	}
+	err = d.withDatabase(ctx, d.timeout, func(ctx context.Context, db *database) error {
+		result, err := db.write.ExecContext(ctx, db.SQL(query), validText(row.Owner), validText(row.Space), validText(row.Name),
+			ttl.Microseconds(), notNull(row.Sealed))
+		if err != nil {
+			return err
+		}
+		n, err := result.RowsAffected()
+		kept = n > 0
+		return err
+	})
+	return kept, err
 }
 
 // RemoveStates implements journal.Driver.

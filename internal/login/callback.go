@@ -19,11 +19,8 @@ import (
 // callback serves the loopback redirect (RFC 8252, section 7.3). It accepts exactly one answer for exactly one login, and shows
 // the browser a static page.
 type callback struct {
+	*expected
 	redirect string
-	state    string
-
-	source, issuer string
-	issuerRequired bool // an answer must name the issuer, as the authorization server's metadata says (RFC 9207)
 
 	host   string // required Host header, so that no other name can lead here (DNS rebinding)
 	http   *http.Server
@@ -33,6 +30,23 @@ type callback struct {
 	answer     chan callbackResult
 }
 
+// expected says which answer belongs to a login.
+type expected struct {
+	state          string
+	source, issuer string
+	issuerRequired bool // an answer must name the issuer, as the authorization server's metadata says (RFC 9207)
+}
+
+// expect returns what the answer to a new login is.
+func (s *server) expect(meta *oauthex.AuthServerMeta) *expected {
+	return &expected{state: random(), source: s.o.Source, issuer: meta.Issuer, issuerRequired: meta.AuthorizationResponseIssParameterSupported}
+}
+
+// matches reports whether an answer has the state of the login.
+func (e *expected) matches(query url.Values) bool {
+	return len(query["state"]) == 1 && subtle.ConstantTimeCompare([]byte(query.Get("state")), []byte(e.state)) == 1
+}
+
 // callbackResult is the authorization server's answer: a code or a coded error.
 type callbackResult struct {
 	code string
@@ -40,15 +54,14 @@ type callbackResult struct {
 }
 
 // listen opens the callback, which the caller closes.
-func (s *server) listen(ctx context.Context, meta *oauthex.AuthServerMeta) (*callback, error) {
+func (s *server) listen(ctx context.Context, e *expected) (*callback, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp4", "127.0.0.1:"+strconv.Itoa(s.o.RedirectPort))
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "server %q: the redirect port %d on 127.0.0.1 cannot be opened: free it, or configure another",
 			s.o.Source, s.o.RedirectPort)
 	}
-	c := &callback{redirect: "http://" + listener.Addr().String() + "/callback", state: random(), source: s.o.Source,
-		issuer: meta.Issuer, issuerRequired: meta.AuthorizationResponseIssParameterSupported, host: listener.Addr().String(),
+	c := &callback{expected: e, redirect: "http://" + listener.Addr().String() + "/callback", host: listener.Addr().String(),
 		served: make(chan struct{}), answer: make(chan callbackResult, 1)}
 	c.http = &http.Server{Handler: c, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
@@ -97,7 +110,7 @@ func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodGet:
 		writePage(w, http.StatusMethodNotAllowed, "This is not how a login ends.")
 		return
-	case err != nil || len(query["state"]) != 1 || subtle.ConstantTimeCompare([]byte(query.Get("state")), []byte(c.state)) != 1:
+	case err != nil || !c.matches(query):
 		writePage(w, http.StatusBadRequest, "This does not belong to the login that onecall waits for.")
 		return
 	}
@@ -118,18 +131,18 @@ func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // read checks the parameters of an answer with the right state.
-func (c *callback) read(query url.Values) callbackResult {
+func (e *expected) read(query url.Values) callbackResult {
 	issuer := query.Get("iss")
-	if (issuer != "" || c.issuerRequired) && issuer != c.issuer {
+	if (issuer != "" || e.issuerRequired) && issuer != e.issuer {
 		return callbackResult{err: fault.New(fault.Denied, "server %q: the answer comes from another authorization server than "+
-			"%s: it is not used", c.source, hostOf(c.issuer))}
+			"%s: it is not used", e.source, hostOf(e.issuer))}
 	}
 	if failed := query.Get("error"); failed != "" {
-		return callbackResult{err: fault.New(fault.Denied, "server %q: %s did not let you in: %s", c.source, hostOf(c.issuer),
-			clean(failed+" "+query.Get("error_description"), c.state))}
+		return callbackResult{err: fault.New(fault.Denied, "server %q: %s did not let you in: %s", e.source, hostOf(e.issuer),
+			clean(failed+" "+query.Get("error_description"), e.state))}
 	}
 	if codes := query["code"]; len(codes) != 1 || codes[0] == "" || len(codes[0]) > maxToken {
-		return callbackResult{err: fault.New(fault.Denied, "server %q: the answer of %s holds no code", c.source, hostOf(c.issuer))}
+		return callbackResult{err: fault.New(fault.Denied, "server %q: the answer of %s holds no code", e.source, hostOf(e.issuer))}
 	}
 	return callbackResult{code: query.Get("code")}
 }

@@ -24,6 +24,10 @@ type discovery struct {
 
 // discover asks the MCP server which authorization server it uses, and the authorization server for its endpoints.
 func (s *server) discover(ctx context.Context) (*discovery, error) {
+	if s.o.Direct {
+		meta, err := s.authServerMetadata(ctx, s.o.AuthServer)
+		return &discovery{meta: meta}, err
+	}
 	loginRequired, challenges, err := s.probe(ctx)
 	if err != nil {
 		return nil, err

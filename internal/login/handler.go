@@ -40,6 +40,7 @@ type handler struct {
 	loaded    bool
 	current   *record   // the login as last read or renewed; nil: there is no login
 	saveAgain time.Time // when to try again to store current; zero: it is stored
+	dead      string    // the access token of a login that could not be renewed since its grant is not valid any more; "": there is none
 }
 
 // TokenSource implements auth.OAuthHandler.
@@ -58,17 +59,23 @@ func (t *source) Token() (*oauth2.Token, error) {
 	if r == nil {
 		return nil, nil
 	}
-	if !r.fresh(t.h.now()) {
-		renewed, err := t.h.renew(t.ctx, r.Access)
-		switch {
-		case err == nil:
-			r = renewed
-		case !fault.CodeOf(err).Retryable() || !t.h.now().Before(r.Expires):
-			return nil, err
-		}
-		// The renewal was early: while the authorization server is unavailable, the old token is used until it expires.
+	r, err := t.h.usable(t.ctx, r)
+	if err != nil {
+		return nil, err
 	}
 	return &oauth2.Token{AccessToken: r.Access, TokenType: "Bearer", Expiry: r.Expires}, nil
+}
+
+// usable returns the login with a token that may be sent.
+func (h *handler) usable(ctx context.Context, r *record) (*record, error) {
+	if r.fresh(h.now()) {
+		return r, nil
+	}
+	renewed, err := h.renew(ctx, r.Access)
+	if err != nil && fault.CodeOf(err).Retryable() && h.now().Before(r.Expires) {
+		return r, nil // it was early: while the authorization server is unavailable, the old token is used until it expires
+	}
+	return renewed, err
 }
 
 // currentLogin returns the login as this process knows it; it reads the store only once. A store that cannot be read counts as

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 	"golang.org/x/oauth2"
@@ -31,20 +30,25 @@ func Login(ctx context.Context, o *Options, ui UI) error {
 	if err != nil {
 		return err
 	}
-	back, err := s.listen(ctx, discovered.meta)
+	e := s.expect(discovered.meta)
+	back, err := s.listen(ctx, e)
 	if err != nil {
 		return err
 	}
 	defer back.close()
-	before, _ := s.load(ctx) // the earlier login, for the scopes that it lacked; one that cannot be read is replaced
-	r, err := s.register(ctx, discovered, back.redirect, s.scopes(discovered, before))
+	f, err := s.begin(ctx, discovered, e, back.redirect)
 	if err != nil {
 		return err
 	}
-	if err := s.authorize(ctx, discovered, r, back, ui); err != nil {
+	ui.Notice("Waiting for you to log in at " + f.Host() + " in the browser.")
+	if err := ui.Open(f.URL()); err != nil {
+		ui.Notice("No browser could be opened. Open this address yourself: " + f.URL())
+	}
+	code, err := back.wait(ctx)
+	if err != nil {
 		return err
 	}
-	return s.store(ctx, r)
+	return f.exchange(ctx, code)
 }
 
 // scopes returns the scopes to request: exactly the configured ones, if there are any; else those that the server names. If the server
@@ -68,8 +72,8 @@ func (s *server) scopes(discovered *discovery, before *record) []string {
 // register returns a record of the login to come, without tokens. Its client is the configured one, or one that register registers.
 func (s *server) register(ctx context.Context, discovered *discovery, redirect string, scopes []string) (*record, error) {
 	meta := discovered.meta
-	r := &record{Version: recordVersion, Server: s.endpoint, Client: s.o.ClientID, Issuer: meta.Issuer, Resource: discovered.resource,
-		TokenURL: meta.TokenEndpoint, Revoke: meta.RevocationEndpoint, Scopes: scopes}
+	r := &record{Version: recordVersion, ID: random(), Server: s.endpoint, Client: s.o.ClientID, Issuer: meta.Issuer,
+		Resource: discovered.resource, TokenURL: meta.TokenEndpoint, Revoke: meta.RevocationEndpoint, Scopes: scopes}
 	document := isDocument(s.o.ClientID)
 	switch {
 	case s.o.ClientID != "" && (!document || meta.ClientIDMetadataDocumentSupported):
@@ -85,7 +89,7 @@ func (s *server) register(ctx context.Context, discovered *discovery, redirect s
 			hostOf(meta.Issuer), redirect)
 	}
 	answer, err := oauthex.RegisterClient(ctx, meta.RegistrationEndpoint, &oauthex.ClientRegistrationMetadata{
-		RedirectURIs: []string{redirect}, TokenEndpointAuthMethod: "none", ApplicationType: "native",
+		RedirectURIs: []string{redirect}, TokenEndpointAuthMethod: "none", ApplicationType: applicationType(redirect),
 		GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"},
 		ClientName: s.o.ClientName, Scope: strings.Join(scopes, " "),
 	}, &s.client.Client)
@@ -97,6 +101,14 @@ func (s *server) register(ctx context.Context, discovered *discovery, redirect s
 		r.Style = oauth2.AuthStyleInHeader
 	}
 	return r, nil
+}
+
+// applicationType returns the kind of client that has a redirect URI (OpenID Connect Dynamic Client Registration, section 2).
+func applicationType(redirect string) string {
+	if strings.HasPrefix(redirect, "https://") {
+		return "web"
+	}
+	return "native"
 }
 
 // registrationError converts an error of the registration to a coded error. It shows the error's text only if the error has the form of RFC
@@ -136,32 +148,6 @@ func (s *server) authStyle(methods []string) (oauth2.AuthStyle, error) {
 		return oauth2.AuthStyleInParams, nil
 	}
 	return 0, s.deny("its authorization server does not accept a client secret: use a client without one")
-}
-
-// authorize sends the person to the authorization server, waits for the code, and exchanges it for the tokens of the record.
-func (s *server) authorize(ctx context.Context, discovered *discovery, r *record, back *callback, ui UI) error {
-	config := s.config(r)
-	config.RedirectURL, config.Endpoint.AuthURL = back.redirect, discovered.meta.AuthorizationEndpoint
-	verifier := oauth2.GenerateVerifier()
-	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(verifier), oauth2.SetAuthURLParam("resource", r.Resource)}
-	if slices.Contains(r.Scopes, "offline_access") {
-		options = append(options, oauth2.SetAuthURLParam("prompt", "consent")) // OpenID Connect Core, section 11
-	}
-	address := config.AuthCodeURL(back.state, options...)
-	ui.Notice("Waiting for you to log in at " + hostOf(discovered.meta.Issuer) + " in the browser.")
-	if err := ui.Open(address); err != nil {
-		ui.Notice("No browser could be opened. Open this address yourself: " + address)
-	}
-	code, err := back.wait(ctx)
-	if err != nil {
-		return err
-	}
-	token, err := config.Exchange(s.client.withContext(ctx, r.Resource), code, oauth2.VerifierOption(verifier))
-	if err != nil {
-		_, err = s.tokenError(r, err, code, verifier, config.ClientSecret)
-		return err
-	}
-	return s.setTokens(r, token, time.Now())
 }
 
 // tokenError converts an error of the token endpoint to a coded error. dead reports whether the grant or its client is no longer valid (RFC

@@ -13,6 +13,7 @@ import (
 // record is a stored login.
 type record struct {
 	Version int    `json:"v"`
+	ID      string `json:"id,omitempty"`     // tells the login from earlier and later ones, whatever tokens it gets
 	Server  string `json:"server"`           // endpoint that the tokens belong to
 	Client  string `json:"client,omitempty"` // ClientID as it was configured at the login; "": none was
 

@@ -108,6 +108,9 @@ func (h *handler) newerLogin(ctx context.Context, r *record, err error) (*record
 		h.setCurrent(again)
 		return again, nil
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.dead = r.Access
 	return nil, dead.coded
 }
 

@@ -4,12 +4,13 @@
 // 7591). The code arrives over a loopback redirect (RFC 8252), is protected by PKCE with S256 (RFC 7636) and the issuer (RFC
 // 9207), and is exchanged for tokens that are bound to the server (RFC 8707).
 //
-// Login is started by a person on the command line. Handler is used by connections: it provides and renews the stored token and
-// never opens a browser. Servers are not trusted: addresses, sizes, redirects and texts are checked, and errors never contain
-// tokens.
+// Login is started by a person on the command line, Begin by a page of the program. Handler is used by connections: it provides and renews
+// the stored token and never opens a browser. Personal is the same for the login of one caller of the program. Servers are not trusted:
+// addresses, sizes, redirects and texts are checked, and errors never contain tokens.
 package login
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"net"
@@ -56,6 +57,9 @@ type Options struct {
 
 	// AuthServer is the issuer to use; "": the first that the server names.
 	AuthServer string
+
+	Direct bool   // the server is none of MCP, and is asked nothing: AuthServer is required, and tokens are bound to no resource
+	Remedy string // what a person does to log in, for messages; "": runs `onecall auth login`
 }
 
 // UI talks to the person who logs in.
@@ -118,7 +122,9 @@ func (s *server) key() string {
 }
 
 // remedy returns the advice to log in, for the end of a message.
-func (s *server) remedy() string { return "run `onecall auth login " + s.o.Source + "`" }
+func (s *server) remedy() string {
+	return cmp.Or(s.o.Remedy, "run `onecall auth login "+s.o.Source+"`")
+}
 
 // deny returns a denied error that names the server.
 func (s *server) deny(format string, args ...any) *fault.Error {

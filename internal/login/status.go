@@ -21,7 +21,7 @@ type State struct {
 	Scopes        []string  // the scopes of the login
 	MissingScopes []string  // scopes that the server has required since the login; the next login requests them
 	Issuer        string    // the issuer name of the authorization server
-	Store         string    // "keyring" or "file"
+	Store         string    // see Store.Kind
 }
 
 // Status reads the stored login. Without one it returns a State with only Store set. Errors: bad_request, and those of the store.

@@ -26,7 +26,7 @@ type Store interface {
 	// Lock acquires the key's lock across goroutines and processes, until unlock is called. It does not block Get, Set and
 	// Delete.
 	Lock(ctx context.Context, key string) (unlock func(), err error)
-	// Kind returns "keyring" or "file".
+	// Kind returns "keyring" or "file", or what another store is called.
 	Kind() string
 }
 

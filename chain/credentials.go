@@ -37,7 +37,7 @@ func (s *request) checkCredentials(r *plan.Request, p *plan.Plan, faults *decode
 		return
 	}
 	for _, e := range p.Callable() {
-		if e.Spec().Credential != "" {
+		if spec := e.Spec(); spec.Credential != "" && !spec.KeepsCredential {
 			faults.Add(fault.New(fault.NotSupported, "%s calls its source with the credential of this request, which is not kept after the "+
 				"answer: leave %s out", e.Spec().Name, field).Under("/" + field))
 			return

@@ -93,6 +93,7 @@ func (f *toolset) handler(name string) sdk.ToolHandler {
 // caller returns the caller of a message, who can follow its own runs.
 func (s *Server) caller(from *transport.Request, now *generation) *chain.Caller {
 	c := chain.NewCaller(from.Caller, !from.Token) // the command line shares results with stdio
+	c.Rights.Credentials = now.Catalog.Credentials(c.Rights.Credentials)
 	c.Detach, c.MaxBlockBytes, c.PlansOnly = chain.Detach{Runs: &s.runs, Workers: now.Workers}, now.MaxBlockBytes, from.Caller.Plans
 	return c
 }

@@ -20,6 +20,8 @@ func (matrixCredentials) Find(name, digest string) *steps.Credential {
 	return &steps.Credential{Name: name, Digest: digest}
 }
 
+func (matrixCredentials) Refresh(string) {}
+
 func (matrixCredentials) Missing(name string) *fault.Error {
 	if name != personalSource {
 		return nil

@@ -268,6 +268,7 @@ type SourceInfo struct {
 	Name string
 	Status
 	Functions map[string]bool // the names of its functions in the registry; must not be changed
+	Needs     string          // if it is a function that needs a credential of its own (Spec.Needs), the name of that
 	hideCause bool            // the method unavailable leaves out the cause
 }
 

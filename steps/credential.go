@@ -18,6 +18,8 @@ type Credential struct {
 	Refused func(headers map[string]string) bool
 	// Scrubber removes the secrets of the headers from results and errors; nil: there are none.
 	Scrubber Scrubber
+	// Kept: the credential is there without the request, so that runs in the background and workers have it, too.
+	Kept bool
 }
 
 // ErrCredential is wrapped by faults about a caller's own credential, which the caller reads whatever its rights: it alone can mend it.
@@ -28,8 +30,11 @@ func (c *Credential) ID() string { return c.Name + "=" + c.Digest }
 
 // Credentials hold what callers bring.
 type Credentials interface {
-	// Find returns a credential by its name and digest; nil: no caller has brought it lately.
+	// Find returns a credential by its name and digest; nil: no caller has brought it lately. The credential may have another digest, if what
+	// the request brings only says where it is.
 	Find(name, digest string) *Credential
+	// Refresh brings up to date what Find returns for these IDs. It may wait for that, and is not called with locks held.
+	Refresh(ids string)
 	// Missing says, as denied, what a caller without the credential can do; nil: there is no credential of this name.
 	Missing(name string) *fault.Error
 }
@@ -84,6 +89,24 @@ func hasCredential(ids, id string) bool {
 	return false
 }
 
+// Credentials returns the IDs of those that calls carry for a caller whose request brings ids, as Rights.Credentials has them.
+func (c *Catalog) Credentials(ids string) string {
+	if ids == "" || c.options.Credentials == nil {
+		return ids
+	}
+	var found []string
+	for id := range strings.FieldsSeq(ids) {
+		name, digest, _ := strings.Cut(id, "=")
+		if one := c.options.Credentials.Find(name, digest); one != nil {
+			found = append(found, one.ID())
+		}
+	}
+	return strings.Join(found, " ")
+}
+
+// CredentialsChanged tells that what callers bring may have changed.
+func (c *Catalog) CredentialsChanged() { c.announce() }
+
 // credential returns the credential with this name among ids, as Rights.Credentials has them; nil: there is none.
 func (c *Catalog) credential(ids, name string) *Credential {
 	if ids == "" || name == "" || c.options.Credentials == nil {
@@ -127,8 +150,14 @@ func (c *Catalog) changes(ids string) (number uint64) {
 	mix := func(n uint64) { number = number*0x100000001b3 + n }
 	for id := range strings.FieldsSeq(ids) {
 		name, digest, _ := strings.Cut(id, "=")
-		if c.options.Credentials != nil && c.options.Credentials.Find(name, digest) != nil {
+		if c.options.Credentials == nil {
+			continue
+		}
+		if found := c.options.Credentials.Find(name, digest); found != nil {
 			mix(1)
+			for i := range len(found.Digest) {
+				mix(uint64(found.Digest[i]))
+			}
 		}
 	}
 	for _, m := range c.members {
@@ -157,7 +186,7 @@ func (r *Registry) as(find func(name string) *Credential) *Registry {
 			continue
 		}
 		own, spec := find(e.spec.Needs), *e.spec
-		spec.Credential = own.ID()
+		spec.Credential, spec.KeepsCredential = own.ID(), own.Kept
 		bound := *e
 		bound.compiledFunction = &compiledFunction{spec: &spec, input: e.input, prompt: e.prompt, maxResult: e.maxResult,
 			signature: e.signature, results: e.results}
@@ -181,7 +210,7 @@ func (c *Catalog) lockedFunctions(credentials string, keep func(*Spec) bool) (li
 			continue
 		}
 		if missing := c.missing(e.spec.Needs); missing != nil {
-			list = append(list, SourceInfo{Name: e.spec.Name, Status: Status{State: StateLocked, Error: missing}})
+			list = append(list, SourceInfo{Name: e.spec.Name, Needs: e.spec.Needs, Status: Status{State: StateLocked, Error: missing}})
 		}
 	}
 	return list

@@ -176,8 +176,9 @@ type Spec struct {
 	PassesArgs bool
 
 	// Needs is the name of the credential that each caller needs for itself (see Credential); "": calls carry that of the configuration.
-	// Credential identifies the one that calls carry; "": it is no caller's. A catalog sets it.
+	// Credential identifies the one that calls carry; "": it is no caller's. KeepsCredential: see Credential.Kept. A catalog sets them.
 	Needs, Credential string
+	KeepsCredential   bool
 
 	// Saved is the saved chain behind the function; nil: it is not a chain.
 	Saved *SavedChain

@@ -122,7 +122,7 @@ func (c *Catalog) variantOffers(m *member, functions map[string][]Function, cred
 	}
 	offers = c.applySettings(m, view.Functions())
 	for i := range offers {
-		offers[i].Credential, offers[i].Call = own.ID(), own.Carry(offers[i].Call)
+		offers[i].Credential, offers[i].KeepsCredential, offers[i].Call = own.ID(), own.Kept, own.Carry(offers[i].Call)
 	}
 	return offers, true
 }

@@ -54,6 +54,7 @@ func (v *View) WithoutCauses() *View {
 
 // Registry implements Provider. The view is computed once for each registry of the catalog.
 func (v *View) Registry() *Registry {
+	v.refreshCredentials()
 	all, changes := v.catalog.Registry(), v.catalog.changes(v.credentials)
 	v.cache.mu.Lock()
 	defer v.cache.mu.Unlock()
@@ -64,8 +65,16 @@ func (v *View) Registry() *Registry {
 	return v.cache.view
 }
 
+// refreshCredentials brings up to date what the caller has, for all that is looked at afterwards.
+func (v *View) refreshCredentials() {
+	if all := v.catalog.options.Credentials; all != nil && v.credentials != "" {
+		all.Refresh(v.credentials)
+	}
+}
+
 // Starting implements Provider. It ignores sources that are hidden from the caller, unless signed chains may call them.
 func (v *View) Starting() <-chan struct{} {
+	v.refreshCredentials()
 	starting := v.catalog.Starting()
 	if v.credentials != "" && !v.plans { // personal sources start for each credential
 		starting = v.catalog.Changed() // before the states are read, so that no change is missed
@@ -78,6 +87,7 @@ func (v *View) Starting() <-chan struct{} {
 
 // Sources returns the sources that the caller may know of, with the functions that it may use.
 func (v *View) Sources() []SourceInfo {
+	v.refreshCredentials()
 	all := v.catalog.sources(v.credentials)
 	registry := v.Registry()
 	for i := range all {

@@ -19,6 +19,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/credential"
+	"github.com/onecall-mcp/onecall/internal/login"
 	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/internal/telemetry"
 	"github.com/onecall-mcp/onecall/steps"
@@ -56,12 +57,15 @@ type App struct {
 	chains            *savedChains                 // nil: there are no saved chains
 	cache             *cache.Cache
 	dispatch          *groups.Dispatch
-	ladder            *ladder.Ladder    // nil: off
-	shapes            *shape.Store      // nil: off
-	identities        map[string]string // by source name: the identity that its result shapes are stored under
-	callers           *auth.Table       // HTTP callers by token; nil: no tokens are configured
-	credentials       *credential.Table // what callers bring for sources that are called as their callers; nil: there are none
-	cassette          *replay.Cassette  // nil: functions are really called
+	ladder            *ladder.Ladder            // nil: off
+	shapes            *shape.Store              // nil: off
+	identities        map[string]string         // by source name: the identity that its result shapes are stored under
+	callers           *auth.Table               // HTTP callers by token; nil: no tokens are configured
+	credentials       *credential.Table         // what callers bring for sources that are called as their callers; nil: there are none
+	callerLogins      map[string]*login.Options // how callers log in to sources, by the name of the credential; without stores
+	gatewayLogins     map[string]*login.Options // those of onecall itself to MCP servers, by source
+	local             string                    // what this machine's user brings (steps.Rights.Credentials); "": nothing, or HTTP is served
+	cassette          *replay.Cassette          // nil: functions are really called
 	store             budget.Driver
 	storeBytes        int64 // the byte limit of store when this app is served
 	results           *budget.Results
@@ -121,7 +125,8 @@ func (a *App) Close() error {
 // open assembles an app from the current configuration. before is the app that it replaces, or nil; before keeps working meanwhile. The
 // caller closes the app. On error the app is already closed, and only its configuration and its state of the files can be used.
 func (p *process) open(before *App) (*App, error) {
-	a := &App{process: p, unusableDocuments: map[string]bool{}, replaced: make(chan struct{})}
+	a := &App{process: p, unusableDocuments: map[string]bool{}, callerLogins: map[string]*login.Options{},
+		gatewayLogins: map[string]*login.Options{}, replaced: make(chan struct{})}
 	if before != nil {
 		a.generation = before.generation + 1
 	}
@@ -245,9 +250,10 @@ func (a *App) startEngine(c *config.File, serve bool, before *App) error {
 	if a.Journal = runs; a.credentials != nil && runs != nil {
 		a.credentials.MAC = runs.MAC
 	}
+	a.openLocal()
 	a.MaxRequestBytes = int64(config.Or(c.Limits.MaxRequestBytes, chain.DefaultMaxRequestBytes))
 	a.Engine, err = chain.New(&chain.Options{
-		Functions:       a.Catalog,
+		Functions:       a.Functions(),
 		Counter:         a.Counter,
 		Results:         a.results,
 		Journal:         runs,
@@ -306,7 +312,7 @@ func (a *App) Run(ctx context.Context, request []byte, caller *chain.Caller) *ch
 	if within := a.requestContext(); within != nil {
 		ctx = within(ctx, request)
 	}
-	if a.labels != nil && (caller == nil || caller.Labels == nil) {
+	if caller = a.asLocal(caller); a.labels != nil && (caller == nil || caller.Labels == nil) {
 		with := chain.Caller{}
 		if caller != nil {
 			with = *caller
@@ -315,6 +321,24 @@ func (a *App) Run(ctx context.Context, request []byte, caller *chain.Caller) *ch
 		caller = &with
 	}
 	return a.Engine.Run(ctx, request, caller)
+}
+
+// asLocal returns the caller of a command with what its calls carry. Other callers have functions of their own, and stay as they are.
+func (a *App) asLocal(caller *chain.Caller) *chain.Caller {
+	if a.local == "" || caller != nil && caller.Functions != nil {
+		return caller
+	}
+	with := chain.Caller{}
+	if caller != nil {
+		with = *caller
+	}
+	with.Rights.Credentials = a.Credentials()
+	return &with
+}
+
+// Call calls one function, as Engine.Call does, for this machine's user.
+func (a *App) Call(ctx context.Context, call *chain.Call, caller *chain.Caller) *chain.Answer {
+	return a.Engine.Call(ctx, call, a.asLocal(caller))
 }
 
 // requestContext returns a function that prepares the context of a request; nil: contexts need no preparation.

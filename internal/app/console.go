@@ -62,7 +62,7 @@ func ServeConsole(ctx context.Context, o *Options, co *ConsoleOptions) (err erro
 			if !link.Has(credential) {
 				return nil, fault.New(fault.Denied, "this browser was let in by another onecall console")
 			}
-			return &console.Viewer{Caller: steps.Caller{Rights: steps.Rights{Tier: steps.TierAdmin}}, Name: co.User,
+			return &console.Viewer{Caller: steps.Caller{Rights: steps.Rights{Tier: steps.TierAdmin, Credentials: a.local}}, Name: co.User,
 				Shared: true, All: true, Acts: true}, nil
 		},
 	})

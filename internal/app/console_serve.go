@@ -4,11 +4,14 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/console"
+	"github.com/onecall-mcp/onecall/internal/login"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -34,7 +37,8 @@ func (s *server) consoleBackend() *console.Backend {
 	return &console.Backend{Journal: a.Journal, Scope: &scope, Scrubber: a.scrubber, Values: a.ShowsValues(), Flags: *s.o.ConsoleFlags, Serves: true,
 		Release: a.used.RUnlock, Replaced: a.replaced,
 		Open: func(context.Context) (*console.Calls, error) {
-			return &console.Calls{Catalog: a.Catalog, Run: a.runTyped, BrokenChains: a.BrokenChains, Restart: a.restart}, nil
+			return &console.Calls{Catalog: a.Catalog, Run: a.runTyped, BrokenChains: a.BrokenChains, Restart: a.restart, Login: a.consoleLogin,
+				OwnLogins: a.endpointLogins()}, nil
 		}}
 }
 
@@ -44,6 +48,58 @@ func (a *App) restart(source string) func() int {
 		return server.Restart
 	}
 	return nil
+}
+
+// consoleLogin returns how a viewer logs in to a source (console.Calls): for its own calls, or for those of all callers. nil: nobody does.
+func (a *App) consoleLogin(source string, viewer *console.Viewer) *console.SourceLogin {
+	own := a.loginOf(source, viewer.ID)
+	options := own
+	if options == nil {
+		options = a.gatewayLogins[source]
+	}
+	if options == nil {
+		return nil
+	}
+	l := &console.SourceLogin{Own: own != nil}
+	l.Begin = func(ctx context.Context, redirect string) (console.LoginFlow, error) {
+		flow, err := login.Begin(ctx, options, redirect)
+		if err != nil {
+			return nil, a.clean(err)
+		}
+		return cleanFlow{flow, a}, nil
+	}
+	if own == nil {
+		l.Changed = func() { a.restart(source)() }
+		return l
+	}
+	l.Logout = func(ctx context.Context) error { return a.clean(login.Logout(ctx, options)) }
+	l.Changed = func() { a.credentials.Reread(viewer.Credentials) }
+	return l
+}
+
+// cleanFlow is a login whose errors have no secrets of the configuration.
+type cleanFlow struct {
+	*login.Flow
+	app *App
+}
+
+// Finish implements console.LoginFlow.
+func (f cleanFlow) Finish(ctx context.Context, query url.Values) error {
+	return f.app.clean(f.Flow.Finish(ctx, query))
+}
+
+// clean removes the configuration's secrets from an error.
+func (a *App) clean(err error) error { return (&Account{scrubber: a.scrubber}).scrubbed(err) }
+
+// endpointLogins returns the names of the endpoints to which callers log in.
+func (a *App) endpointLogins() (names []string) {
+	for name := range a.callerLogins {
+		if strings.HasPrefix(name, "http.") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // awaitConsole waits until nothing that people began in the console uses the app, for at most limit. What goes on then is interrupted, and
@@ -56,7 +112,8 @@ func (a *App) awaitConsole(limit time.Duration) {
 
 // identifyViewer identifies a viewer by the token that MCP clients send, with the rights of the moment. Administrators see the runs of all.
 func (s *server) identifyViewer(ctx context.Context, credential string) (*console.Viewer, error) {
-	callers := s.current.Load().callers
+	a := s.current.Load()
+	callers := a.callers
 	if callers == nil {
 		return nil, fault.New(fault.Denied, "nobody has a token any more: the configuration has neither access.tokens nor access.jwt")
 	}
@@ -64,7 +121,11 @@ func (s *server) identifyViewer(ctx context.Context, credential string) (*consol
 	if err != nil {
 		return nil, err
 	}
-	return &console.Viewer{Caller: *caller, All: seesAll(caller.Rights), Acts: caller.Decides}, nil
+	viewer := &console.Viewer{Caller: *caller, All: seesAll(caller.Rights), Acts: caller.Decides}
+	if a.credentials != nil {
+		viewer.Credentials = a.credentials.Bring(caller, nil) // its logins: others are those of a request of MCP
+	}
+	return viewer, nil
 }
 
 // seesAll reports whether rights are those of an administrator of all functions.

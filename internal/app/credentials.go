@@ -26,11 +26,14 @@ func (o *sourceOpener) openCredentials() steps.Credentials {
 
 // credentialRules returns what callers bring for the sources of the configuration.
 func (o *sourceOpener) credentialRules() (rules []credential.Rule) {
-	add := func(name, pointer string, a *config.Auth) {
+	add := func(name, pointer, serverURL string, a *config.Auth) {
 		if !a.CallersOwn() || o.config.Unset[pointer] != nil {
 			return
 		}
 		rule := credential.Rule{Name: name, Pass: a.Pass}
+		if a.LogsIn() {
+			rule.Login = o.logins(name, pointer, serverURL, a)
+		}
 		if a.Exchanges() {
 			rule.Exchange = o.tokenEndpoint(pointer+"/auth", &config.ClientCredentials{TokenURL: a.TokenURL, ClientID: a.ClientID, Secret: a.Secret,
 				PrivateKey: a.PrivateKey, Scope: a.Scope, Audience: a.Audience})
@@ -39,16 +42,16 @@ func (o *sourceOpener) credentialRules() (rules []credential.Rule) {
 	}
 	for i := range o.config.MCPServers {
 		if entry := &o.config.MCPServers[i]; !entry.Config.Off() {
-			add(entry.Source(), fault.Key("/mcpServers", entry.Name), entry.Config.Auth)
+			add(entry.Source(), fault.Key("/mcpServers", entry.Name), config.Or(entry.Config.URL, ""), entry.Config.Auth)
 		}
 	}
 	for i := range o.config.OpenAPI {
 		entry := &o.config.OpenAPI[i]
-		add(entry.Source(), fault.Key("/openapi", entry.Name), entry.Config.Own)
+		add(entry.Source(), fault.Key("/openapi", entry.Name), "", entry.Config.Own)
 	}
 	for i := range o.config.HTTP.Endpoints {
 		entry := &o.config.HTTP.Endpoints[i]
-		add("http."+entry.Name, fault.Key("/http/endpoints", entry.Name), entry.Config.Auth)
+		add("http."+entry.Name, fault.Key("/http/endpoints", entry.Name), "", entry.Config.Auth)
 	}
 	return rules
 }

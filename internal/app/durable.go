@@ -19,7 +19,12 @@ import (
 // context belongs to c's trace and ends when c's token expires. Call end when the work has ended.
 func (a *App) ActFor(ctx context.Context, caller *chain.Caller, c *durable.Caller) (_ context.Context, end func()) {
 	caller.ID, caller.Rights, caller.MaxTotalTokens = c.ID, c.Results, c.MaxTotalTokens
-	caller.Functions = c.Caller.Rights.View(a.Catalog)
+	rights := c.Caller.Rights
+	if rights.Credentials = ""; a.credentials != nil { // those of its logins: others were those of the request
+		rights.Credentials = a.credentials.Bring(&c.Caller, nil)
+	}
+	caller.Functions = rights.View(a.Catalog)
+	caller.Rights.Credentials = a.Catalog.Credentials(rights.Credentials)
 	ctx = telemetry.WithCall(ctx, "", c.TraceParent, c.TraceState)
 	if c.Expires.IsZero() {
 		return ctx, func() {}

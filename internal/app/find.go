@@ -18,9 +18,10 @@ type Match struct {
 // functions do; "" matches all. exact reports whether it is the full name of the only match. Find waits until every source has
 // started or failed.
 func (a *App) Find(ctx context.Context, query string) (matches []Match, exact bool) {
-	functions := steps.Await(ctx, a.Catalog, nil)
+	own := a.Functions()
+	functions := steps.Await(ctx, own, nil)
 	source := map[string]string{} // the name of the source, by function name
-	for _, info := range a.Catalog.Sources() {
+	for _, info := range own.Sources() {
 		for name := range info.Functions {
 			source[name] = info.Name
 		}
@@ -53,7 +54,7 @@ func matchingEntries(functions *steps.Registry, query string, source map[string]
 // Nearest returns at most three names of functions that are spelled like a query, the most similar first.
 func (a *App) Nearest(query string) []string {
 	var names []string
-	for _, entry := range a.Catalog.Registry().All() {
+	for _, entry := range a.Functions().Registry().All() {
 		names = append(names, entry.Spec().Name)
 	}
 	return fault.Nearest(query, names, 3)

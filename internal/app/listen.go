@@ -53,7 +53,7 @@ func (l stdio) serve(ctx context.Context, s *server, server *mcp.Server, a *App)
 }
 
 func (a *App) stdioRights() steps.Rights {
-	return steps.Rights{Tier: config.TierOf(a.config.Access.Stdio, steps.TierReadWrite)}
+	return steps.Rights{Tier: config.TierOf(a.config.Access.Stdio, steps.TierReadWrite), Credentials: a.local}
 }
 
 func (stdio) Close() error { return nil }

@@ -23,19 +23,65 @@ type Account struct {
 	scrubber *secret.Scrubber
 }
 
-// Accounts returns the enabled HTTP servers of the configuration at path: all if name is "", otherwise only the one called name. The
-// redactor learns the configuration's secrets. Accounts returns a *config.Error for an invalid configuration, and bad_request if there is
-// no such server.
-func Accounts(path string, redactor *Redactor, name string) ([]Account, error) {
-	config, faults := config.Load(path)
+// Accounts returns the sources with logins: the enabled HTTP servers of the configuration, and what this machine's user logs in to for its
+// own calls. name "": all, otherwise only the one called name. The redactor learns the configuration's secrets. The caller calls closeAll
+// in the end. Accounts returns a *config.Error for an invalid configuration, and bad_request if there is no such source.
+func Accounts(ctx context.Context, o *Options, name string) (all []Account, closeAll func() error, err error) {
+	config, faults := config.Load(o.Config)
 	if len(faults) > 0 {
-		return nil, config.Refused(faults)
+		return nil, nil, config.Refused(faults)
 	}
-	redactor.learn(config.Secrets)
-	return accountsOf(config, name)
+	o.Redactor.learn(config.Secrets)
+	own := ownAccounts(config, name)
+	if name == "" || len(own) == 0 {
+		if all, err = accountsOf(config, name); err != nil || len(own) == 0 {
+			return all, func() error { return nil }, err
+		}
+	}
+	options := *o
+	options.NoSources = true
+	a, err := Open(ctx, &options) // its journal has these logins
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, one := range own {
+		if one.options = a.loginOf(one.source, ""); one.options != nil {
+			one.scrubber = a.scrubber
+			all = append(all, one.Account)
+		}
+	}
+	return all, a.Close, nil
 }
 
-// accountsOf is Accounts for a loaded configuration.
+// ownAccount is an account of callers.
+type ownAccount struct {
+	Account
+	source string
+}
+
+// ownAccounts returns what callers log in to, without options: all if name is "", otherwise the one called name.
+func ownAccounts(c *config.File, name string) (own []ownAccount) {
+	add := func(written, source string, a *config.Auth) {
+		if a.LogsIn() && (name == "" || name == written || name == source) {
+			own = append(own, ownAccount{Account{Name: written}, source})
+		}
+	}
+	for i := range c.MCPServers {
+		if entry := &c.MCPServers[i]; !entry.Config.Off() {
+			add(entry.Name, entry.Source(), entry.Config.Auth)
+		}
+	}
+	for i := range c.OpenAPI {
+		add(c.OpenAPI[i].Name, c.OpenAPI[i].Source(), c.OpenAPI[i].Config.Own)
+	}
+	for i := range c.HTTP.Endpoints {
+		one := "http." + c.HTTP.Endpoints[i].Name
+		add(one, one, c.HTTP.Endpoints[i].Config.Auth)
+	}
+	return own
+}
+
+// accountsOf returns the accounts of onecall itself, as Accounts does.
 func accountsOf(config *config.File, name string) ([]Account, error) {
 	var all []Account
 	var names []string

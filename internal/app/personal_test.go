@@ -84,6 +84,7 @@ func (u *upstreams) record(r *http.Request) int64 {
 // gateway is a served configuration.
 type gateway struct {
 	url    string
+	config string // its file
 	log    syncbuf.Buffer
 	tokens sync.Map // of callers, by name; that of ann is token-of-ann if it has none
 }
@@ -101,15 +102,19 @@ func (l listening) Notice(format string, args ...any) {
 }
 
 // serveGateway serves a configuration over HTTP until the test ends.
-func serveGateway(t *testing.T, text string) *gateway {
+func serveGateway(t *testing.T, text string, with ...func(*ServeOptions)) *gateway {
 	folder, g := t.TempDir(), &gateway{}
 	write(t, folder, "stock.json", personalDocument)
 	reporter := listening{at: make(chan string, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
+	g.config = write(t, folder, "onecall.yaml", text)
+	options := &ServeOptions{HTTP: "127.0.0.1:0", Log: slog.NewTextHandler(&g.log, &slog.HandlerOptions{Level: slog.LevelDebug})}
+	for _, set := range with {
+		set(options)
+	}
 	go func() {
-		ended <- Serve(ctx, &Options{Reporter: reporter, Redactor: &Redactor{}, Config: write(t, folder, "onecall.yaml", text)},
-			&ServeOptions{HTTP: "127.0.0.1:0", Log: slog.NewTextHandler(&g.log, &slog.HandlerOptions{Level: slog.LevelDebug})})
+		ended <- Serve(ctx, &Options{Reporter: reporter, Redactor: &Redactor{}, Config: g.config}, options)
 	}()
 	select {
 	case g.url = <-reporter.at:

@@ -137,6 +137,9 @@ func (o *sourceOpener) serverOptions(name, pointer string, c *config.MCPServer) 
 	if c.Auth.CallersOwn() {
 		options.Lazy, options.CacheFile, options.AsProxy, options.Roots = false, "", false, false
 		options.Remedy = "it refuses what your request brings for it"
+		if c.Auth.LogsIn() {
+			options.Remedy = "it refuses the token of your login"
+		}
 		return options, nil
 	}
 	if hasCredentials(c) {
@@ -148,6 +151,9 @@ func (o *sourceOpener) serverOptions(name, pointer string, c *config.MCPServer) 
 	settings, err := loginOptions(name, c)
 	if err == nil {
 		options.OAuth, err = login.Handler(settings)
+	}
+	if err == nil {
+		o.gatewayLogins[name] = settings
 	}
 	if c.OAuth == nil {
 		return options, nil // such as plain http://, which never gets tokens and may need none

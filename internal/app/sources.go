@@ -68,6 +68,9 @@ func (a *App) openSources(cfg *config.File, faults []*fault.Error, before *App) 
 		return nil, err
 	}
 	a.closers = append(a.closers, a.Catalog)
+	if a.credentials != nil {
+		a.credentials.Changed = a.Catalog.CredentialsChanged
+	}
 	o.client = a.process.client
 	o.openEmbedded()
 	if !p.NoSources {

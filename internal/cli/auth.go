@@ -20,7 +20,7 @@ import (
 func newAuthCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "auth",
-		Short: "Log in to MCP servers that ask for it, and make tokens for clients",
+		Short: "Log in to sources that ask for it, and make tokens for clients",
 		Args:  noArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -31,13 +31,13 @@ func newAuthCommand(c *cli) *cobra.Command {
 		Long: "Log in to the server with that name in the configuration. The login page opens in a browser, and its URL is shown; then\n" +
 			"the browser is redirected to a port on this machine. Over SSH, open the URL on the machine with your browser, with that\n" +
 			"port forwarded: oauth.callbackPort in the configuration sets it. The login is stored in the keyring of the system, or\n" +
-			"else in a file that only you can read.",
+			"else in a file that only you can read; one of auth: {caller: login} is sealed in the journal, and counts for you alone.",
 		Args: cobra.MatchAll(requireArg("the name of a server in the configuration"), cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error { return c.login(cmd.Context(), args[0], noBrowser) },
 	}
 	login.Flags().BoolVar(&noBrowser, "no-browser", false, "show the URL only")
 	status := &cobra.Command{
-		Use:   "status [SOURCE]",
+		Use: "status [SOURCE]", Aliases: []string{"list"},
 		Short: "Show one login, or all; exit status 1: SOURCE is not logged in",
 		Args:  cobra.MaximumNArgs(1),
 		RunE:  func(cmd *cobra.Command, args []string) error { return c.loginStatus(cmd.Context(), args, asJSON) },
@@ -54,12 +54,12 @@ func newAuthCommand(c *cli) *cobra.Command {
 }
 
 // accounts returns the HTTP servers in the configuration, or only the one with this name if it is not "".
-func (c *cli) accounts(name string) ([]app.Account, error) {
-	all, err := app.Accounts(c.configPath, &c.redactor, name)
+func (c *cli) accounts(ctx context.Context, name string) (all []app.Account, closeAll func() error, err error) {
+	all, closeAll, err = app.Accounts(ctx, c.options(app.Options{}), name)
 	if err != nil {
-		return nil, opError{err}
+		return nil, nil, opError{err}
 	}
-	return all, nil
+	return all, closeAll, nil
 }
 
 // showLoginFailure shows why a login failed, and returns an error with the exit status of err's code. An error without a code is not shown
@@ -73,11 +73,12 @@ func (c *cli) showLoginFailure(err error) error {
 	return exitError(f.Code.Exit())
 }
 
-func (c *cli) login(ctx context.Context, name string, noBrowser bool) error {
-	all, err := c.accounts(name)
+func (c *cli) login(ctx context.Context, name string, noBrowser bool) (err error) {
+	all, closeAll, err := c.accounts(ctx, name)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, closeAll()) }()
 	store, err := all[0].Login(ctx, &loginUI{c.streams, !noBrowser && hasBrowser()})
 	if err != nil {
 		return c.showLoginFailure(err)
@@ -86,11 +87,12 @@ func (c *cli) login(ctx context.Context, name string, noBrowser bool) error {
 	return nil
 }
 
-func (c *cli) logout(ctx context.Context, name string) error {
-	all, err := c.accounts(name)
+func (c *cli) logout(ctx context.Context, name string) (err error) {
+	all, closeAll, err := c.accounts(ctx, name)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, closeAll()) }()
 	if err := all[0].Logout(ctx); err != nil {
 		return c.showLoginFailure(err)
 	}
@@ -115,15 +117,16 @@ type loginState struct {
 	Error         string     `json:"error,omitempty"`
 }
 
-func (c *cli) loginStatus(ctx context.Context, args []string, asJSON bool) error {
+func (c *cli) loginStatus(ctx context.Context, args []string, asJSON bool) (err error) {
 	name := ""
 	if len(args) > 0 {
 		name = args[0]
 	}
-	all, err := c.accounts(name)
+	all, closeAll, err := c.accounts(ctx, name)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, closeAll()) }()
 	list := loginList{Sources: []loginState{}}
 	var failed error
 	for i := range all {

@@ -69,7 +69,7 @@ func newCallCommand(c *cli) *cobra.Command {
 			return err
 		}
 		err = c.answerOne(override, out, &document{name: "onecall"}, func(caller *chain.Caller) *chain.Answer {
-			answer := a.Engine.Call(cmd.Context(), &chain.Call{Function: args[0], Args: callArgs, Verify: verify}, caller)
+			answer := a.Call(cmd.Context(), &chain.Call{Function: args[0], Args: callArgs, Verify: verify}, caller)
 			misused = answer.Error != nil && answer.Error.Code == fault.BadArguments
 			return answer
 		})
@@ -78,7 +78,7 @@ func newCallCommand(c *cli) *cobra.Command {
 				c.noticef("%s", textfile.Printable(hint))
 			}
 		}
-		if fn, unknown := a.Catalog.Registry().Resolve(args[0]); misused && unknown == nil && c.errTerminal {
+		if fn, unknown := a.Functions().Registry().Resolve(args[0]); misused && unknown == nil && c.errTerminal {
 			c.noticef("usage: onecall call %s", callUsage(fn))
 		}
 		return err
@@ -94,7 +94,7 @@ func (c *cli) showFunction(ctx context.Context, name string) (err error) {
 	}
 	defer closeInto(a, &err)
 	line := c.startProgress()
-	fn, err := steps.Await(ctx, a.Catalog, func(now *steps.Registry) bool { return now.Has(name) }).Resolve(name)
+	fn, err := steps.Await(ctx, a.Functions(), func(now *steps.Registry) bool { return now.Has(name) }).Resolve(name)
 	line.stop()
 	if err != nil {
 		return opError{err}
@@ -138,7 +138,7 @@ func argumentsObject(ctx context.Context, a *app.App, name string, object []byte
 		return true
 	})
 	var input []byte // nil for an unknown function, which the engine reports as a fault
-	functions := steps.Await(ctx, a.Catalog, func(now *steps.Registry) bool { return now.Has(name) })
+	functions := steps.Await(ctx, a.Functions(), func(now *steps.Registry) bool { return now.Has(name) })
 	if fn, err := functions.Resolve(name); err == nil {
 		input = fn.Spec().Input
 	}

@@ -109,7 +109,7 @@ func newToolsCommand(c *cli) *cobra.Command {
 func listTools(ctx context.Context, a *app.App, query string) *toolList {
 	list := &toolList{Sources: []toolSource{}, Functions: []toolFunction{}}
 	matches, byName := a.Find(ctx, query)
-	for _, info := range a.Catalog.Sources() {
+	for _, info := range a.Functions().Sources() {
 		source := toolSource{Name: info.Name, State: info.State, Version: info.Version, Names: info.Names, Functions: len(info.Functions)}
 		if info.Error != nil {
 			source.Error = info.Error.Message

@@ -15,8 +15,9 @@ import (
 // Auth says whose credentials the calls of a source carry: those of each caller (Caller), or of onecall itself (ClientCredentials).
 type Auth struct {
 	// headers: each call carries headers of its caller's own request. exchange: each call carries a token for which that of its caller is
-	// exchanged (RFC 8693). A caller whose request does not bring what is needed sees no function of the source.
-	Caller *string `yaml:"caller" validate:"oneof=headers exchange"`
+	// exchanged (RFC 8693). login: each caller logs in once, and each call carries a token of that login. A caller without what is needed sees
+	// no function of the source.
+	Caller *string `yaml:"caller" validate:"oneof=headers exchange login"`
 	// For caller: headers, their names. Authorization is passed on only if it is named here.
 	Pass []string `yaml:"pass" secret:"yes"`
 
@@ -24,14 +25,16 @@ type Auth struct {
 	TokenURL *string `yaml:"tokenUrl" expand:"text" validate:"min=1"`
 	// For caller: exchange, the service for which the tokens are.
 	Audience *string `yaml:"audience" expand:"text" validate:"min=1"`
-	// For caller: exchange, the scopes of the tokens, separated by blanks.
+	// For caller: exchange or login, the scopes of the tokens, separated by blanks.
 	Scope *string `yaml:"scope" validate:"min=1"`
-	// For caller: exchange, onecall's name at the authorization server, if that asks for it.
+	// For caller: exchange or login, onecall's name at the authorization server, if that asks for it.
 	ClientID *string `yaml:"clientId" expand:"text" validate:"min=1"`
 	// The secret of clientId. It must be given as ${VAR}.
 	Secret *string `yaml:"secret" expand:"credential"`
 	// In place of a secret: the private key with which onecall signs (RFC 7523), as PEM or JWK. It must be given as ${VAR}.
 	PrivateKey *string `yaml:"privateKey" expand:"credential"`
+	// For caller: login, the issuer at which callers log in. Without it, the one that an MCP server names.
+	AuthServer *string `yaml:"authServer" expand:"text" validate:"min=1"`
 
 	// Each call carries a token that onecall gets for itself.
 	ClientCredentials *ClientCredentials `yaml:"clientCredentials"`
@@ -57,6 +60,9 @@ func (a *Auth) CallersOwn() bool { return a != nil && a.Caller != nil }
 
 // Exchanges reports whether tokens of callers are exchanged. a may be nil.
 func (a *Auth) Exchanges() bool { return a.CallersOwn() && *a.Caller == "exchange" }
+
+// LogsIn reports whether each caller logs in. a may be nil.
+func (a *Auth) LogsIn() bool { return a.CallersOwn() && *a.Caller == "login" }
 
 // Carries returns the names of the headers that calls carry besides the configured ones. a may be nil.
 func (a *Auth) Carries() []string {
@@ -122,9 +128,17 @@ func (d *decoder) checkOwn(at string, a *Auth, headers map[string]string) {
 	}
 }
 
+// checkAuthServer checks that it is known where callers log in to a source that is no MCP server, and so does not say it.
+func (d *decoder) checkAuthServer(at string, a *Auth) {
+	if a.LogsIn() && a.AuthServer == nil {
+		d.faultAt(at, fault.BadRequest, "authServer is missing: the issuer at which callers log in")
+	}
+}
+
 // checkOwnKeys checks which keys of auth are given.
 func (d *decoder) checkOwnKeys(at string, a *Auth, kind string) {
-	client := a.TokenURL != nil || a.Audience != nil || a.Scope != nil || a.ClientID != nil || a.Secret != nil || a.PrivateKey != nil
+	client := a.AuthServer != nil || a.TokenURL != nil ||
+		a.Audience != nil || a.Scope != nil || a.ClientID != nil || a.Secret != nil || a.PrivateKey != nil
 	bad := func(why string) { d.faultAt(at, fault.BadRequest, "%s", why) }
 	switch {
 	case kind != "" && a.ClientCredentials != nil:
@@ -135,13 +149,19 @@ func (d *decoder) checkOwnKeys(at string, a *Auth, kind string) {
 		bad("pass is missing: the names of the headers of the caller's request that calls carry")
 	case kind == "exchange" && a.Pass != nil:
 		bad("pass is for caller: headers")
+	case kind == "exchange" && a.AuthServer != nil:
+		bad("authServer is for caller: login")
+	case kind == "login" && (a.Pass != nil || a.TokenURL != nil || a.Audience != nil || a.PrivateKey != nil):
+		bad("caller: login takes authServer, scope, and clientId with secret alone")
+	case kind == "login" && a.Secret != nil && a.ClientID == nil:
+		bad("clientId is missing")
 	case kind == "exchange" && a.TokenURL == nil:
 		bad("tokenUrl is missing: the token endpoint at which tokens of callers are exchanged")
 	case kind == "exchange":
 		d.checkClient(at, a.ClientID, a.Secret, a.PrivateKey, false)
 	case kind != "":
 	case client || a.Pass != nil:
-		bad("these keys are for caller: headers or caller: exchange; those of onecall itself stand under clientCredentials")
+		bad("these keys are for caller: headers, exchange or login; those of onecall itself stand under clientCredentials")
 	case a.ClientCredentials != nil:
 		c := a.ClientCredentials
 		d.requireKeys(at+"/clientCredentials", c)
@@ -162,11 +182,16 @@ func (d *decoder) checkClient(at string, id, secret, key *string, required bool)
 }
 
 // checkExpandedOwn checks the token endpoints of auth: secrets and tokens of callers go there.
-func (d *decoder) checkExpandedOwn(at string, a *Auth, tokens *Access) {
+func (d *decoder) checkExpandedOwn(at string, a *Auth, c *Config) {
 	if a == nil {
 		return
 	}
-	if a.Exchanges() && tokens.JWT == nil {
+	if store := Or(c.Journal.Store, ""); a.LogsIn() && (store == "memory" || store == "off") {
+		d.faultAt(at+"/caller", fault.BadRequest, "logins are kept in the journal's database, and the configuration says journal: {store: %s}: "+
+			"leave that out, or name a PostgreSQL server there", store)
+	}
+	d.checkTokenURL(at+"/authServer", a.AuthServer)
+	if a.Exchanges() && c.Access.JWT == nil {
 		d.faultAt(at+"/caller", fault.BadRequest, "only tokens of an authorization server can be exchanged, and callers have none: set access.jwt")
 	}
 	d.checkTokenURL(at+"/tokenUrl", a.TokenURL)

@@ -144,6 +144,7 @@ func (d *decoder) checkSources(c *Config) {
 		at, one := fault.Key("/http/endpoints", c.HTTP.Endpoints[i].Name), &c.HTTP.Endpoints[i].Config
 		d.requireKeys(at, one)
 		d.checkOwn(at+"/auth", one.Auth, one.Headers)
+		d.checkAuthServer(at+"/auth", one.Auth)
 	}
 	for i := range c.Commands {
 		one, at := &c.Commands[i].Config, fault.Key("/commands", c.Commands[i].Name)
@@ -277,6 +278,7 @@ func (d *decoder) checkDocument(at string, o *OpenAPI) {
 		d.faultAt(at, fault.BadRequest, "spec is missing: the URL or the file of the OpenAPI document")
 	}
 	d.checkOwn(at+"/auth", o.Own, o.Headers)
+	d.checkAuthServer(at+"/auth", o.Own)
 	for i := range o.Auth {
 		d.checkAuth(fault.Key(at+"/auth", o.Auth[i].Name), &o.Auth[i].Config)
 	}

@@ -46,7 +46,7 @@ func (d *decoder) expandAll(c *File, lookup func(string) (string, bool)) {
 	d.checkExpandedAccess(&c.Access)
 	own := func(at string, a *Auth) {
 		if c.Unset[at] == nil {
-			d.checkExpandedOwn(at+"/auth", a, &c.Access)
+			d.checkExpandedOwn(at+"/auth", a, &c.Config)
 		}
 	}
 	for i := range c.MCPServers {

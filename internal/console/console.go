@@ -51,6 +51,10 @@ type Calls struct {
 	// Restart returns what closes the connection to a source and opens it again, and returns how many calls that ends; nil: the source has
 	// none. It may be nil, too.
 	Restart func(source string) func() int
+	// Login returns how a viewer logs in to a source; nil: nobody does. OwnLogins are the names of the functions that callers log in to one by
+	// one, and that belong to a source for all. Both may be nil.
+	Login     func(source string, viewer *Viewer) *SourceLogin
+	OwnLogins []string
 }
 
 // Viewer is a person who looks.
@@ -82,6 +86,8 @@ type console struct {
 	forms admit.Bytes // those above smallForm
 	acts  acts
 	seen  viewCache
+
+	logins sourceLogins
 
 	streams streams
 }
@@ -120,13 +126,15 @@ func New(o *Options) http.Handler {
 	mux.HandleFunc("GET "+Path+"login", c.showLogin)
 	mux.HandleFunc("POST "+Path+"login", c.login)
 	mux.HandleFunc("POST "+Path+"logout", c.logout)
+	mux.HandleFunc("GET "+Path+callbackPath, c.comeBack)
 	for pattern, handle := range c.routes() {
 		mux.HandleFunc(pattern, c.handler(handle))
 	}
 	return withHeaders(http.NewCrossOriginProtection().Handler(mux))
 }
 
-// routes returns the pages and actions by their patterns. What acts is a POST, and its handler begins with request.mustAct.
+// routes returns the pages and actions by their patterns. What acts is a POST, and its handler begins with request.mustAct; each caller may
+// log in for its own calls.
 func (c *console) routes() map[string]func(*request) (*page, error) {
 	return map[string]func(*request) (*page, error){
 		"GET " + Path:               showNothing,
@@ -138,11 +146,15 @@ func (c *console) routes() map[string]func(*request) (*page, error) {
 		"GET " + Path + "functions/{name}": showFunction,
 		"GET " + Path + "sources":          showSources,
 		"POST " + Path + "sources/{name}":  restartSource,
-		"GET " + Path + "chains":           showChains,
-		"GET " + Path + "chains/{name}":    showChain,
-		"POST " + Path + "chains/{name}":   runSaved,
-		"GET " + Path + "playground":       showPlayground,
-		"POST " + Path + "playground":      tryChain,
+
+		"POST " + Path + "sources/{name}/login":  beginLogin,
+		"POST " + Path + "sources/{name}/logout": endLogin,
+
+		"GET " + Path + "chains":         showChains,
+		"GET " + Path + "chains/{name}":  showChain,
+		"POST " + Path + "chains/{name}": runSaved,
+		"GET " + Path + "playground":     showPlayground,
+		"POST " + Path + "playground":    tryChain,
 
 		"GET " + Path + "approvals":              showApprovals,
 		"GET " + Path + "runs/{id}/steps/{step}": showStep,
@@ -175,6 +187,7 @@ type page struct {
 	title    string
 	data     any
 	redirect string // the path below Path to go to in its place; "": none
+	next     string // the address that follows at once; "": none
 	live     string // what keeps the element #live of the page up to date: a run's id, liveAll or liveSources; "": nothing does
 }
 
@@ -367,6 +380,7 @@ func (r *request) runNamed(ctx context.Context, name string, request []byte, ove
 	}
 	caller := chain.NewCaller(&r.viewer.Caller, r.viewer.Shared)
 	caller.Chain, caller.Functions, caller.Override = name, r.view(calls), override
+	caller.Rights.Credentials = calls.Catalog.Credentials(caller.Rights.Credentials)
 	caller.Override.Operator = r.viewer.All
 	if !r.viewer.readsCauses() {
 		ctx = steps.WithoutCauses(ctx, r.logCause)

@@ -118,6 +118,9 @@ func (c *console) show(w http.ResponseWriter, r *request, p *page) {
 		http.Error(w, "a defect of onecall: the page cannot be shown", http.StatusInternalServerError)
 		return
 	}
+	if p.next != "" {
+		w.Header().Set("Refresh", "0; url="+p.next)
+	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	writeCompressed(w, r.Request, status, out.Bytes())
 }

@@ -64,11 +64,16 @@ const maxCredential = 3800
 // restart and at any replica.
 func setCookie(w http.ResponseWriter, r *http.Request, credential string) {
 	cookie := &http.Cookie{Name: cookieName(r), Value: credential, Path: Path, HttpOnly: true, SameSite: http.SameSiteStrictMode,
-		Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"}
+		Secure: isSecure(r)}
 	if credential == "" {
 		cookie.MaxAge = -1
 	}
 	http.SetCookie(w, cookie)
+}
+
+// isSecure reports whether a request came over TLS, to this process or to a proxy.
+func isSecure(r *http.Request) bool {
+	return r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
 }
 
 // identify fills in who sends the request. It answers the request and returns false if that is not known.

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"cmp"
+
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -14,9 +16,12 @@ type sourcesView struct {
 // sourceView is a source that the viewer may know.
 type sourceView struct {
 	steps.SourceInfo
-	Usable     int  // its functions that the viewer may use
-	NeedsLogin bool // it waits for someone to log in
-	Restarts   bool // the viewer may restart it
+	Usable     int    // its functions that the viewer may use
+	NeedsLogin bool   // it waits for someone to log in
+	Credential string // what the viewer logs in to: the source, or one function
+	Login      bool   // the viewer may log in to it
+	Logout     bool   // the viewer has logged in to it, for its own calls
+	Restarts   bool   // the viewer may restart it
 }
 
 // mustServe refuses the pages of sources to other consoles than a server's, whose sources start when they are needed: there is nothing to
@@ -41,14 +46,24 @@ func showSources(r *request) (*page, error) {
 	view := r.view(calls)
 	functions, restartOf := view.Registry(), r.restarter(calls)
 	for _, info := range view.Sources() {
-		s := sourceView{SourceInfo: info, Restarts: restartOf(info.Name) != nil,
+		s := sourceView{SourceInfo: info, Credential: cmp.Or(info.Needs, info.Name), Restarts: restartOf(info.Name) != nil,
 			NeedsLogin: r.viewer.readsCauses() && info.Error != nil && info.Error.Code == fault.Denied}
+		if login := r.loginTo(calls, s.Credential); login != nil {
+			s.Logout = login.Own && info.State != steps.StateLocked
+			s.Login = login.Own && !s.Logout || !login.Own && s.NeedsLogin
+		}
 		for name := range info.Functions {
 			if functions.Has(name) {
 				s.Usable++
 			}
 		}
 		v.Sources = append(v.Sources, s)
+	}
+	for _, name := range calls.OwnLogins {
+		if spec := functionWith(functions, name); spec != nil {
+			ready := steps.SourceInfo{Name: spec.Name, Status: steps.Status{State: steps.StateReady}}
+			v.Sources = append(v.Sources, sourceView{SourceInfo: ready, Credential: name, Usable: 1, Logout: true})
+		}
 	}
 	return &page{template: "sources", title: "Sources", data: v, live: liveSources}, nil
 }

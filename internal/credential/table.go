@@ -1,5 +1,5 @@
-// Package credential holds what callers bring for sources that are called as their callers: headers of their own requests, or tokens for
-// which theirs are exchanged. It also gets the tokens of onecall itself.
+// Package credential holds what callers bring for sources that are called as their callers: headers of their own requests, tokens for
+// which theirs are exchanged, or what they have logged in with. It also gets the tokens of onecall itself.
 package credential
 
 import (
@@ -29,6 +29,8 @@ type Rule struct {
 	// Exchange is where the token of the request, which an authorization server has issued, is exchanged for one that calls carry (RFC 8693);
 	// nil: calls carry Pass.
 	Exchange *Endpoint
+	// Login has what callers have logged in with, once, which needs nothing of a request; nil: calls carry what the request brings.
+	Login *Logins
 }
 
 // Bounds of what is remembered. What no request has brought for maxIdle is forgotten, until another request brings it.
@@ -39,18 +41,23 @@ const (
 
 // Table implements steps.Credentials. Many goroutines may use it. The zero value is not usable.
 type Table struct {
-	rules []Rule
+	rules  []Rule
+	logins bool // a rule has logins
 	*memory
 
 	// MAC identifies texts and reveals nothing of them. It may be set before the first request, to one that is the same for all processes that
 	// share a journal: runs are bound to what it returns. The one of New is another one in each process.
 	MAC func(texts ...[]byte) []byte
+	// Changed is called when a caller has logged in or is not logged in any more; nil: nobody needs to know. It is set before the first
+	// request.
+	Changed func()
 }
 
 // memory has the credentials that requests have brought.
 type memory struct {
 	mu    sync.Mutex
 	known *simplelru.LRU[string, *entry] // by the ID of the credential
+	slots *simplelru.LRU[string, *slot]  // by its ID
 }
 
 type entry struct {
@@ -62,6 +69,7 @@ type entry struct {
 // New returns a table with these rules, which have different names. It knows what the table knows that it replaces; nil: there is none.
 func New(rules []Rule, before *Table) *Table {
 	t := &Table{rules: slices.Clone(rules)}
+	t.logins = slices.ContainsFunc(rules, func(r Rule) bool { return r.Login != nil })
 	slices.SortFunc(t.rules, func(a, b Rule) int { return cmp.Compare(a.Name, b.Name) })
 	if before != nil {
 		t.memory, t.MAC = before.memory, before.MAC
@@ -69,6 +77,7 @@ func New(rules []Rule, before *Table) *Table {
 	}
 	t.memory, t.MAC = &memory{}, processMAC()
 	t.known, _ = simplelru.NewLRU[string, *entry](maxCredentials, nil) // fails only for a size below 1
+	t.slots, _ = simplelru.NewLRU[string, *slot](maxCredentials, nil)
 	return t
 }
 
@@ -87,11 +96,17 @@ func processMAC() func(texts ...[]byte) []byte {
 }
 
 // Bring remembers what a request of a caller brings, and returns the IDs of its credentials, separated by blanks and in the order of their
-// names; "": it brings nothing.
+// names; "": it brings nothing. Those of logins are there whether the caller is logged in or not, and without a header, too.
 func (t *Table) Bring(caller *steps.Caller, header http.Header) string {
 	var ids []string
 	for i := range t.rules {
 		r := &t.rules[i]
+		if r.Login != nil {
+			if id := t.bringLogin(r, caller); id != "" {
+				ids = append(ids, id)
+			}
+			continue
+		}
 		if r.Exchange != nil && !strings.HasPrefix(caller.ID, "jwt:") {
 			continue // such as a token of the table: it means nothing to others
 		}
@@ -163,6 +178,9 @@ func (t *Table) remember(r *Rule, caller *steps.Caller, headers map[string]strin
 
 // Find implements steps.Credentials.
 func (t *Table) Find(name, digest string) *steps.Credential {
+	if c, known := t.findLogin(name, digest); known {
+		return c
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	known, ok := t.known.Peek((&steps.Credential{Name: name, Digest: digest}).ID())
@@ -177,6 +195,8 @@ func (t *Table) Missing(name string) *fault.Error {
 	for i := range t.rules {
 		switch r := &t.rules[i]; {
 		case r.Name != name:
+		case r.Login != nil:
+			return fault.New(fault.Denied, "%s is called with a login of your own: %s", name, r.Login.Help)
 		case r.Exchange != nil:
 			return fault.New(fault.Denied, "%s is called with a token for which yours is exchanged: come to onecall with a token of the authorization "+
 				"server", name)

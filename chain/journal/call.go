@@ -214,7 +214,7 @@ func (c *Call) End(e *Event) error {
 	took := c.complete(&event)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.countCall(c.Function, took, e.Code != "")
+	r.countCall(c.Function, took, event.Bytes, e.Code != "")
 	if event.Outcome != fault.SentUnknown {
 		c.task = ""
 	}

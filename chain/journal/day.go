@@ -18,6 +18,7 @@ type Day struct {
 	Tokens   int64 `json:"tokens"`   // for runs: the tokens of their answers
 	Stored   int64 `json:"kept"`     // for runs: the tokens of results that are in no answer
 	Times    Times `json:"times"`    // how long each call or run took
+	Sizes    Sizes `json:"sizes"`    // for a function: the sizes of its results
 }
 
 // DayOf returns the day of a time.
@@ -36,6 +37,9 @@ func (d *Day) Add(o *Day) {
 		}
 		d.Times[bucket] += n
 	}
+	for _, c := range o.Sizes {
+		d.Sizes.add(c.Bucket, c.Count)
+	}
 }
 
 // Times counts durations in buckets. Each is 1/8 wider than the one before it, so a quantile is off by at most 6 %. Bucket 0 is up to a
@@ -45,13 +49,14 @@ type Times map[int]int64
 const bucketRatio = 1.125
 
 // Count counts a duration.
-func (t Times) Count(d time.Duration) { t[bucketOf(d)]++ }
+func (t Times) Count(d time.Duration) { t[bucketOf(float64(d)/float64(time.Microsecond))]++ }
 
-func bucketOf(d time.Duration) int {
-	if d <= time.Microsecond {
+// bucketOf returns the bucket of a number of microseconds or bytes.
+func bucketOf(n float64) int {
+	if n <= 1 {
 		return 0
 	}
-	return int(math.Ceil(math.Log(float64(d)/float64(time.Microsecond)) / math.Log(bucketRatio)))
+	return int(math.Ceil(math.Log(n) / math.Log(bucketRatio)))
 }
 
 // Quantile returns the duration that a fraction q (0 to 1) of all durations does not exceed, as the middle of its bucket, or 0 if there are

@@ -240,17 +240,24 @@ func (r *Run) Decide(kind Kind, names []string, by, reason string) {
 	r.Append(e)
 }
 
-// countCall adds a call to the sums.
-func (r *Run) countCall(function string, took time.Duration, failed bool) {
+// countCall adds a call, which took so long and gave so many bytes, to the sums.
+func (r *Run) countCall(function string, took time.Duration, bytes int, failed bool) {
 	d := r.functions[function]
 	if d == nil {
-		d = &Day{Function: function, Times: Times{}}
+		counted := &struct { // one allocation
+			Day
+			sizes [4]SizeCount
+		}{Day: Day{Function: function, Times: Times{}}}
+		d = &counted.Day
+		d.Sizes = counted.sizes[:0]
 		r.functions[function] = d
 	}
 	d.Count++
 	d.Times.Count(took)
 	if failed {
 		d.Failures++
+	} else {
+		d.Sizes.Count(bytes)
 	}
 }
 

@@ -107,6 +107,7 @@ func days(t *testing.T, s Store) {
 			Stored: 4, Times: journal.Times{}}
 		for _, t := range took {
 			sum.Times.Count(t)
+			sum.Sizes.Count(int(t / time.Microsecond))
 		}
 		return sum
 	}
@@ -124,6 +125,9 @@ func days(t *testing.T, s Store) {
 		t.Errorf("day %+v", g)
 	}
 	near := func(got, want time.Duration) bool { return got > want*9/10 && got < want*11/10 }
+	if sizes := got[0].Sizes; len(sizes) != 2 || sizes[0].Count != 2 || sizes[1].Count != 1 || !near(time.Duration(sizes.Likely()), 1000) {
+		t.Errorf("sizes %v, of which %d is likely, want two of 1,000 and one of 1,000,000", sizes, sizes.Likely())
+	}
 	if times := got[0].Times; !near(times.Quantile(0.5), time.Millisecond) || !near(times.Quantile(0.95), time.Second) {
 		t.Errorf("p50 %v, p95 %v", times.Quantile(0.5), times.Quantile(0.95))
 	}

@@ -38,10 +38,10 @@ func sumDays(byWrite map[int][]journal.Day, refused []bool) []*journal.Day {
 
 const (
 	whereDay = ` WHERE day = $1 AND caller = $2 AND chain = $3 AND fn = $4`
-	newDay   = `INSERT INTO onecall_days (day, caller, chain, fn, counted, failures, calls, tokens, kept, times)
-	VALUES ($1, $2, $3, $4, 0, 0, 0, 0, 0, '') ON CONFLICT DO NOTHING`
+	newDay   = `INSERT INTO onecall_days (day, caller, chain, fn, counted, failures, calls, tokens, kept, times, sizes)
+	VALUES ($1, $2, $3, $4, 0, 0, 0, 0, 0, '', '') ON CONFLICT DO NOTHING`
 	addDay = `UPDATE onecall_days SET counted = counted + $5, failures = failures + $6, calls = calls + $7, tokens = tokens + $8,
-	kept = kept + $9, times = $10` + whereDay
+	kept = kept + $9, times = $10, sizes = $11` + whereDay
 )
 
 // addDays adds sums to those in the database, and commits.
@@ -55,18 +55,22 @@ func addDays(ctx context.Context, tx transaction, days []*journal.Day) error {
 	}
 	updates := make([]statement, 0, len(days))
 	for i, d := range days {
-		known, err := tx.query(ctx, statement{`SELECT times FROM onecall_days` + whereDay + ` FOR UPDATE`, rows[i].args})
+		known, err := tx.query(ctx, statement{`SELECT times, sizes FROM onecall_days` + whereDay + ` FOR UPDATE`, rows[i].args})
 		if err != nil {
 			return err
 		}
 		times, _ := known[0].([]byte)
-		before, err := decodeTimes(times)
-		if err != nil {
+		sizes, _ := known[1].([]byte)
+		sum := &journal.Day{}
+		if sum.Times, err = decodeTimes(times); err != nil {
 			return err
 		}
-		sum := &journal.Day{Times: before}
-		sum.Add(&journal.Day{Times: d.Times})
-		args := slices.Concat(rows[i].args, []any{d.Count, d.Failures, d.Calls, d.Tokens, d.Stored, encodeTimes(sum.Times)})
+		if sum.Sizes, err = decodeSizes(sizes); err != nil {
+			return err
+		}
+		sum.Add(&journal.Day{Times: d.Times, Sizes: d.Sizes})
+		args := slices.Concat(rows[i].args, []any{d.Count, d.Failures, d.Calls, d.Tokens, d.Stored, encodeTimes(sum.Times),
+			encodeSizes(sum.Sizes)})
 		updates = append(updates, statement{addDay, args})
 	}
 	_, err := tx.exec(ctx, updates, true)

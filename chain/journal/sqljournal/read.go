@@ -397,14 +397,17 @@ func (d *Driver) Days(ctx context.Context, f *journal.Filter) (days []journal.Da
 		days = nil
 		return forEachRow(ctx, db.read, func(scan func(...any) error) error {
 			var s journal.Day
-			var times []byte
-			err := scan(&s.Day, &s.Caller, &s.Chain, &s.Function, &s.Count, &s.Failures, &s.Calls, &s.Tokens, &s.Stored, &times)
+			var times, sizes []byte
+			err := scan(&s.Day, &s.Caller, &s.Chain, &s.Function, &s.Count, &s.Failures, &s.Calls, &s.Tokens, &s.Stored, &times, &sizes)
 			if err == nil {
 				s.Times, err = decodeTimes(times)
 			}
+			if err == nil {
+				s.Sizes, err = decodeSizes(sizes)
+			}
 			days = append(days, s)
 			return err
-		}, `SELECT day, caller, chain, fn, counted, failures, calls, tokens, kept, times FROM onecall_days`+w.String(), w.args...)
+		}, `SELECT day, caller, chain, fn, counted, failures, calls, tokens, kept, times, sizes FROM onecall_days`+w.String(), w.args...)
 	})
 	if err != nil {
 		return nil, err

@@ -67,7 +67,9 @@ DROP TABLE onecall_filling;
 `, lastIndex, `
 CREATE TABLE onecall_pieces (run BIGINT NOT NULL, lease BIGINT NOT NULL, first_n BIGINT NOT NULL, piece BIGINT NOT NULL,
 	results BYTEA NOT NULL, PRIMARY KEY (run, lease, first_n, piece));
-`, endPieces}
+`, endPieces, `
+ALTER TABLE onecall_days ADD COLUMN sizes BYTEA NOT NULL DEFAULT '';
+`}
 
 // endPieces has a run's row take its pieces with it. An older version that removes the row knows no pieces, and SQLite may give the number
 // of the run to another one. The statement of SQLite has a semicolon inside, so it takes the place of this one after migrations are split.

@@ -106,7 +106,8 @@ func makeOlder(t *testing.T, driver, where string, version int, columns ...strin
 // asOfVersion7 returns the statements after which the tables are those of version 7, but for its number.
 func asOfVersion7(driver string) []string {
 	end := map[string]string{"sqlite": "DROP TRIGGER onecall_end_pieces", "pgx": "SELECT 1"}[driver]
-	return []string{end, "DROP TABLE onecall_pieces", "DROP INDEX onecall_functions_caller", "DROP INDEX onecall_functions_failed",
+	return []string{end, "DROP TABLE onecall_pieces", "ALTER TABLE onecall_days DROP COLUMN sizes",
+		"DROP INDEX onecall_functions_caller", "DROP INDEX onecall_functions_failed",
 		"DROP INDEX onecall_functions_both", "DROP INDEX onecall_functions_unfilled", "ALTER TABLE onecall_functions DROP COLUMN caller",
 		"ALTER TABLE onecall_functions DROP COLUMN failed",
 		"ALTER TABLE onecall_runs DROP COLUMN undo_left", "DROP INDEX IF EXISTS onecall_runs_last"}

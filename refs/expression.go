@@ -98,6 +98,9 @@ func (s *CompileScope) memberRemedy(name string, inPredicate bool) string {
 	return root
 }
 
+// String returns the text that was compiled.
+func (x *Expression) String() string { return x.source }
+
 // Uses lists what the expression reads: each name with its fixed members, what predicates read of the elements of such a
 // value (`filter($0.items, .size > 10)` reads $0.items and $0.items[*].size), and the steps whose status it reads. A path
 // ends before a computed key, a slice or a function. A path is walked only if the evaluation reaches it; both branches of a

@@ -57,6 +57,9 @@ func CompileTemplate(value []byte, scope CompileScope) (t *Template, faults []*f
 // Uses lists the references in the order of the text.
 func (t *Template) Uses() []Use { return t.uses }
 
+// Written returns how many bytes the value has beside those of its references.
+func (t *Template) Written() int { return len(t.text) }
+
 // Broken lists the full JSON Pointers of the faulty strings.
 func (t *Template) Broken() []string { return t.faulty }
 

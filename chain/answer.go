@@ -14,6 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/internal/decode"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -162,11 +163,22 @@ func keepFirstCauses(list []*fault.Error) {
 }
 
 // checkAnswer answers a check without faults.
-func (s *request) checkAnswer(text []byte, p *plan.Plan) *Answer {
+func (s *request) checkAnswer(ctx context.Context, text []byte, p *plan.Plan, r *plan.Request) *Answer {
 	if s.single == nil {
 		plan.Locate(text, s.warnings)
 	}
-	a := s.answered(s.form.WriteStandard(context.Background(), s.content(facts.NoStep(nil))))
+	var dry *DryRun
+	if s.override.Bounds {
+		dry = s.dryRun(ctx, p, r, nil)
+	}
+	c := s.content(facts.NoStep(nil))
+	if dry != nil {
+		w := &rawjson.Writer{}
+		writePlan(w, dry, planCounts)
+		c.Plan, c.Result = true, w.B
+	}
+	a := s.answered(s.form.WriteStandard(context.Background(), c))
+	a.Plan = dry
 	a.Checked = &Checked{Steps: len(p.Steps), Counts: map[steps.Effect]int{}, Flows: flowsOf(p)}
 	p.CountEffects(a.Checked.Counts)
 	a.Checked.Uses = usesOf(p)

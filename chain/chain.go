@@ -87,7 +87,7 @@ func (s *request) serve(ctx context.Context, text []byte) *Answer {
 	}
 	switch {
 	case s.override.Check && !s.override.DryRun:
-		return s.checkAnswer(text, p)
+		return s.checkAnswer(ctx, text, p, r)
 	case p.DryRun:
 		return s.answerPlan(ctx, p, r)
 	}
@@ -105,6 +105,7 @@ func (s *request) plan(ctx context.Context, r *plan.Request, bytes int, faults *
 		faults.Add(low)
 	}
 	s.rules.WholeResults, s.rules.Assumed = s.o.WholeResults, s.assumedResults()
+	s.rules.Resumes = s.ledger.Leased() != nil || s.ledger.Previewed() != nil
 	p, found := plan.Compile(ctx, r, s.view, &s.rules, bytes >= plan.HeavyRequest, *faults)
 	*faults, s.limits, s.signatures = found.Faults, found.Limits, found.Signatures
 	if found.MaxTokens > 0 {

@@ -2,7 +2,6 @@ package chain
 
 import (
 	"context"
-	"time"
 
 	"github.com/onecall-mcp/onecall/chain/internal/answer"
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
@@ -15,16 +14,14 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// DryRun describes what a chain would run, in which order, and the limits that hold whatever the functions return.
+// DryRun describes what a chain would run, in which order, and what that takes.
 type DryRun struct {
 	DryChain
-	Hash        string               // identifies what the chain would do
-	Counts      map[steps.Effect]int // the number of steps that call a function, by its effect
-	MaxCalls    int64                // the most calls that the chain can make
-	MaxTokens   int                  // the token limit of the answer; 0: no limit
-	MaxDuration time.Duration        // 0: no limit
-	Flows       []Flow               // what flow rules decide about the plan: who must approve, and what is only warned of
-	Resume      *ResumePreview       // nil: the request resumes no run
+	Hash   string               // identifies what the chain would do
+	Counts map[steps.Effect]int // the number of steps that call a function, by its effect
+	Bound  Bound
+	Flows  []Flow         // what flow rules decide about the plan: who must approve, and what is only warned of
+	Resume *ResumePreview // nil: the request resumes no run
 }
 
 // DryChain is a chain that would run: the outermost one, or an inline one.
@@ -49,17 +46,14 @@ type DryStep struct {
 
 // answerPlan answers a dry run. If the answer does not fit, it omits the signatures, then the steps.
 func (s *request) answerPlan(ctx context.Context, p *plan.Plan, r *plan.Request) *Answer {
-	envelope := s.form.Envelope(true, s.warnings)
 	resume, f := s.previewResume(ctx, p)
 	if f != nil {
 		return s.failureAnswer(ctx, f)
 	}
-	dry := s.dryRun(p, r)
-	if dry.Resume = resume; resume != nil {
-		dry.MaxCalls = min(p.MaxRemainingCalls(resume.Made, resume.elements, s.o.MaxElements), dry.MaxCalls)
-	}
+	dry := s.dryRun(ctx, p, r, resume)
 	c := s.content(facts.NoStep(nil))
 	c.Plan = true
+	envelope := s.form.Envelope(true, s.warnings)
 	for _, detail := range []planDetail{planSignatures, planSteps, planCounts} {
 		w := &rawjson.Writer{}
 		writePlan(w, dry, detail)
@@ -72,14 +66,10 @@ func (s *request) answerPlan(ctx context.Context, p *plan.Plan, r *plan.Request)
 	return a
 }
 
-func (s *request) dryRun(p *plan.Plan, r *plan.Request) *DryRun {
-	dry := &DryRun{DryChain: *s.dryChain(p), Hash: p.Hash(r), Counts: map[steps.Effect]int{}, MaxTokens: s.form.Meter.Limit(),
-		MaxCalls: min(p.MaxPossibleCalls(s.o.MaxElements), int64(p.MaxCalls))}
+func (s *request) dryRun(ctx context.Context, p *plan.Plan, r *plan.Request, resume *ResumePreview) *DryRun {
+	dry := &DryRun{DryChain: *s.dryChain(p), Hash: p.Hash(r), Counts: map[steps.Effect]int{}, Bound: *s.bound(ctx, p, resume), Resume: resume}
 	p.CountEffects(dry.Counts)
 	dry.Flows = flowsOf(p)
-	if p.MaxDuration < noMaxDuration {
-		dry.MaxDuration = p.MaxDuration
-	}
 	return dry
 }
 
@@ -121,15 +111,7 @@ func writePlan(w *rawjson.Writer, p *DryRun, detail planDetail) {
 	w.Int("reads", int64(p.Counts[steps.Read]))
 	w.Int("writes", int64(p.Counts[steps.Write]))
 	w.Int("destroys", int64(p.Counts[steps.Destroy]))
-	w.OpenMember("bound", '{')
-	w.Int("calls", p.MaxCalls)
-	if p.MaxTokens > 0 {
-		w.Int("tokens", int64(p.MaxTokens))
-	}
-	if p.MaxDuration > 0 {
-		w.Int("ms", p.MaxDuration.Milliseconds())
-	}
-	w.Close('}')
+	writeBound(w, &p.Bound)
 	writeResumePreview(w, p.Resume)
 	w.Close('}')
 }

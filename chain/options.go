@@ -195,8 +195,9 @@ type Override struct {
 	Format         string    // one of Formats; "": as the request says
 	ReadOnly       bool      // a step that does not only read is a fault
 	WhyReadOnly    string    // the reason and the remedy; "": the tool that received the request only reads
-	Operator       bool      // runs of any caller may be resumed
+	Operator       bool      // runs of any caller may be resumed, and bounds count the calls of all callers
 	Check          bool      // compile only; missing `params` are not faults. With DryRun, the answer is the plan
+	Bounds         bool      // with Check: the answer has the plan's counts, hash and bound
 }
 
 // Setting sets one member of `input` from text: as JSON if it parses as JSON, else as a string. It is always a string if `params`
@@ -277,9 +278,10 @@ type DefaultedStep struct {
 
 // rules returns the rules for the requests of a caller.
 func (o *Options) rules(c *Caller) plan.Rules {
-	u := plan.Rules{Functions: c.Functions, Limits: plan.Limits{Steps: o.MaxSteps, Calls: o.MaxCalls, Duration: o.MaxDuration},
-		MaxConcurrency: o.MaxConcurrency,
-		StepTimeout:    o.StepTimeout, Requests: o.requestRules(), Approve: o.Approve, Rung: o.Rung, ListHint: o.ListHint, Flows: o.policy,
+	u := plan.Rules{Functions: c.Functions, Limits: plan.Limits{Steps: o.MaxSteps, Calls: o.MaxCalls, Duration: o.MaxDuration,
+		Bytes: o.MaxChainBytes},
+		MaxConcurrency: o.MaxConcurrency, MaxElements: o.MaxElements,
+		StepTimeout: o.StepTimeout, Requests: o.requestRules(), Approve: o.Approve, Rung: o.Rung, ListHint: o.ListHint, Flows: o.policy,
 		Input: c.Override.Input, DryRun: c.Override.DryRun, ReadOnly: c.Override.ReadOnly,
 		WhyReadOnly: c.Override.WhyReadOnly, Check: c.Override.Check, State: o.ReadState != nil}
 	if u.Functions == nil {

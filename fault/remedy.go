@@ -79,7 +79,8 @@ var advices = map[Code]advice{
 			"is written `\\\\`.",
 	},
 	LimitExceeded: {
-		[]string{"The chain made more calls than `budget.maxCalls`, or took more memory than the limits allow.",
+		[]string{"The chain made more calls than `budget.maxCalls`, or would make more in any case.",
+			"It took more memory than the limits allow, or its results may have more bytes than its `budget.maxBytes`.",
 			"`repeat` did not come to an end within `max` rounds.", "A result is too large to keep, or to be given whole."},
 		"Ask for less: filters, `limit`, `select`, a page of a kept result. Otherwise raise the limit that the message names.",
 	},

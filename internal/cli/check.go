@@ -15,6 +15,7 @@ import (
 
 func newCheckCommand(c *cli) *cobra.Command {
 	var recordings []string
+	bounds := false
 	cmd := &cobra.Command{
 		Use:   "check [FILE...]",
 		Short: "Check chains without running them",
@@ -26,21 +27,25 @@ func newCheckCommand(c *cli) *cobra.Command {
 			"unavailable, so that nothing can be said of the chains that need it. --replay also checks the calls of a recording, made\n" +
 			"with run --record, against the functions as they are now: their arguments, and their results.",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 && bounds {
+				return usageErrorf("--bounds goes with files: name them")
+			}
 			if len(args) == 0 {
 				return c.checkLock(cmd, recordings)
 			}
 			if len(recordings) > 0 {
 				return usageErrorf("--replay goes with the lock: leave the files out")
 			}
-			return c.check(cmd.Context(), args)
+			return c.check(cmd.Context(), args, bounds)
 		},
 	}
 	cmd.Flags().StringArrayVar(&recordings, "replay", nil, "without FILE: also check the calls of a `recording`; may be given several times")
+	cmd.Flags().BoolVar(&bounds, "bounds", false, "say what a run of each chain takes: calls, bytes of results, tokens, time")
 	cmd.Flags().BoolVar(&c.asJSON, "json", false, "answer JSON, one line for each chain, at a terminal too")
 	return cmd
 }
 
-func (c *cli) check(ctx context.Context, args []string) (err error) {
+func (c *cli) check(ctx context.Context, args []string, bounds bool) (err error) {
 	files, err := chainfile.Find(args, c.chainFolders())
 	if err != nil {
 		return exitErrorOfFiles(err)
@@ -57,7 +62,7 @@ func (c *cli) check(ctx context.Context, args []string) (err error) {
 	lite, many := false, len(files) > 1 || files[0].Lines
 	b := &chainfile.Batch{Files: files, Stdin: c.in, Jobs: 1, MaxLine: a.MaxRequestBytes,
 		Run: func(ctx context.Context, e *chainfile.Entry) *chain.Answer {
-			caller := &chain.Caller{Override: chain.Override{Check: true, Lite: &lite}}
+			caller := &chain.Caller{Override: chain.Override{Check: true, Bounds: bounds, Operator: bounds, Lite: &lite}}
 			if many {
 				caller.Label = e.Label()
 			}
@@ -79,6 +84,9 @@ func (c *cli) check(ctx context.Context, args []string) (err error) {
 				label = textfile.Printable(e.Label()) + ": "
 			}
 			out.writeLines(label + c.paint(green, "ok") + ": " + checkSummary(e.Answer.Checked) + "\n")
+			if bounds {
+				out.writeLines(label + boundLine(&e.Answer.Plan.Bound) + "\n")
+			}
 		}
 		return nil
 	}, out.flush)

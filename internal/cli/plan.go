@@ -131,16 +131,9 @@ func stepRanges(list []int, prefix string) string {
 
 // limitLines returns the lines below the steps.
 func limitLines(p *chain.DryRun) []string {
-	limits := []string{plural(p.MaxCalls, "call")}
-	if p.MaxTokens > 0 {
-		limits = append(limits, plural(int64(p.MaxTokens), "token")+" in the answer")
-	}
-	if p.MaxDuration > 0 {
-		limits = append(limits, figure.Millis(float64(p.MaxDuration.Milliseconds())))
-	}
 	lines := []string{
 		fmt.Sprintf("Steps: %d read, %d write, %d destroy", p.Counts[steps.Read], p.Counts[steps.Write], p.Counts[steps.Destroy]),
-		"At most: " + strings.Join(limits, ", "),
+		"Bound: " + boundLine(&p.Bound),
 	}
 	if p.Resume == nil || len(p.Resume.Conflicts) == 0 {
 		return lines
@@ -150,6 +143,22 @@ func limitLines(p *chain.DryRun) []string {
 		lines = append(lines, fmt.Sprintf("  %s %s %s", c.StepPath, textfile.Printable(c.Function), c.Outcome))
 	}
 	return lines
+}
+
+// boundLine says what a run takes.
+func boundLine(b *chain.Bound) string {
+	var parts []string
+	add := func(i chain.Interval, unit string, spell func(n int64) string) {
+		if text := figure.Between(i.Low, i.Likely, i.High, spell); text != "" {
+			parts = append(parts, strings.TrimSpace(unit+" "+text))
+		}
+	}
+	number := func(n int64) string { return figure.Text(float64(n)) }
+	add(b.Calls, "calls", number)
+	add(b.Bytes, "bytes", number)
+	add(b.Tokens, "tokens", number)
+	add(b.Millis, "time", func(n int64) string { return figure.Millis(float64(n)) })
+	return strings.Join(parts, "; ")
 }
 
 func plural(n int64, what string) string { return pluralOf(n, what, what+"s") }

@@ -3,7 +3,6 @@ package cli
 import (
 	"strings"
 	"testing"
-	"time"
 	"unicode"
 
 	"github.com/rivo/uniseg"
@@ -17,7 +16,9 @@ import (
 
 func TestDrawPlan(t *testing.T) {
 	t.Parallel()
-	p := &chain.DryRun{Hash: "5d18", MaxCalls: 7, MaxTokens: 2000, MaxDuration: time.Minute,
+	p := &chain.DryRun{Hash: "5d18", Bound: chain.Bound{Calls: chain.Interval{Low: 3, Likely: 4, High: 7},
+		Bytes:  chain.Interval{Low: 4, Likely: chain.Unknown, High: chain.Unknown},
+		Tokens: chain.Interval{Low: 1, Likely: 310, High: 2000}, Millis: chain.Interval{Likely: chain.Unknown, High: 60_000}},
 		Counts: map[steps.Effect]int{steps.Read: 2, steps.Write: 1, steps.Destroy: 1},
 		DryChain: chain.DryChain{Waves: [][]int{{0, 1}, {2}, {3}}, Steps: []chain.DryStep{
 			{ID: "hosts", Function: "fs.cat", Effect: steps.Read},
@@ -43,7 +44,8 @@ Wave 3
   3        memory.delete_entities  destroy, made, after 2, needs approval
 
 Steps: 2 read, 1 write, 1 destroy
-At most: 7 calls, 2,000 tokens in the answer, 60 s
+Bound: calls 3 to 7, likely 4; tokens at most 2,000, likely 310; time at most 60
+  s
 Conflict: the run made these calls, but the chain does not; set their outcomes
   with --assume
   3[1] memory.create_relations applied
@@ -72,7 +74,7 @@ func TestDrawPlanFitsTerminal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringN(0, 40, -1)
 		n := rapid.IntRange(1, 5).Draw(t, "steps")
-		p := &chain.DryRun{Hash: "5d18", MaxCalls: 1}
+		p := &chain.DryRun{Hash: "5d18"}
 		for i := range n {
 			p.Waves = append(p.Waves, []int{i})
 			p.Steps = append(p.Steps, chain.DryStep{ID: text.Draw(t, "id"), Function: text.Draw(t, "function"), Undo: []byte(`{"fn":"\u001b[2J"}`)})

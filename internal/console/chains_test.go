@@ -146,7 +146,7 @@ func TestPlayground(t *testing.T) {
 		"steps:\n  - {fn: store.echo":                             {"line 2", "", "is wrong</h2>"},
 		`{"steps":[`:                                              {"<strong>bad_json</strong>"},
 		`{"steps":[{"fn":"store.put"}]}`:                          {"unknown_function", "", "svg", "needs approval"},
-		`{"steps":[{"fn":"store.echo","args":{"a":"<script>"}}]}`: {"nothing is wrong", "1 step: 1 read, 0 write", "<svg", "At most 1 call,", "", "<script>"},
+		`{"steps":[{"fn":"store.echo","args":{"a":"<script>"}}]}`: {"nothing is wrong", "1 step: 1 read, 0 write", "<svg", "A run takes calls 1; time at most", "", "<script>"},
 		weekly: {"nothing is wrong", "", "missing"},
 		"   ":  {"verdict", "", "nothing is wrong", "fault"},
 	} {

@@ -15,6 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/chainfile"
 	"github.com/onecall-mcp/onecall/internal/draw"
+	"github.com/onecall-mcp/onecall/internal/figure"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -47,7 +48,7 @@ type planView struct {
 	Steps                int
 	Read, Write, Destroy int
 	Approvals            []string // the steps whose calls need approval
-	Bounds               string
+	Bounds               []string // what a run takes
 }
 
 // showPlayground shows the text of a saved chain, or none.
@@ -153,14 +154,19 @@ func planOf(p *chain.DryRun) *planView {
 	v := &planView{Picture: picture(draw.OfPlan("The chain's plan", p).SVG()), Hash: p.Hash, Steps: len(p.Steps), Read: p.Counts[steps.Read],
 		Write: p.Counts[steps.Write], Destroy: p.Counts[steps.Destroy]}
 	v.Approvals = approvals(nil, &p.DryChain, "")
-	bounds := []string{count(p.MaxCalls, "call")}
-	if p.MaxTokens > 0 {
-		bounds = append(bounds, count(p.MaxTokens, "token"))
+	whole := func(n int64) string { return number(n) }
+	for _, part := range []struct {
+		name string
+		chain.Interval
+		spell func(n int64) string
+	}{
+		{"calls", p.Bound.Calls, whole}, {"bytes", p.Bound.Bytes, whole}, {"tokens", p.Bound.Tokens, whole},
+		{"time", p.Bound.Millis, func(n int64) string { return duration(float64(n)) }},
+	} {
+		if text := figure.Between(part.Low, part.Likely, part.High, part.spell); text != "" {
+			v.Bounds = append(v.Bounds, part.name+" "+text)
+		}
 	}
-	if p.MaxDuration > 0 {
-		bounds = append(bounds, duration(float64(p.MaxDuration.Milliseconds())))
-	}
-	v.Bounds = strings.Join(bounds, ", ")
 	return v
 }
 

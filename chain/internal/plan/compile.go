@@ -56,7 +56,7 @@ func (c *compiler) compileRequest() *Plan {
 	outermost := &level{steps: r.Steps, fills: fills, state: c.rules.State}
 	p := c.compileLevel(outermost, r.Return)
 	p.Input, p.DryRun = input, r.DryRun || c.rules.DryRun
-	p.MaxCalls, p.MaxDuration = c.Limits.Calls, c.Limits.Duration
+	p.MaxCalls, p.MaxDuration, p.MaxBytes = c.Limits.Calls, c.Limits.Duration, c.Limits.Bytes
 	for _, m := range c.common {
 		at := r.commonAt(m.Name)
 		c.warnText("common", "write it in the args of each step", []byte(m.Raw), outermost.env(at, len(r.Steps)))

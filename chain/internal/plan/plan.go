@@ -33,6 +33,7 @@ type Plan struct {
 	DryRun      bool
 	MaxCalls    int
 	MaxDuration time.Duration
+	MaxBytes    int64 // of all results
 
 	resultReads []read // of a check: what references read of results
 }

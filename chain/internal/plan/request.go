@@ -117,6 +117,9 @@ type BudgetRequest struct {
 	MaxCalls *int `json:"maxCalls" validate:"omitnil,min=1" manual:"-"`
 	// The time of the whole chain.
 	MaxDurationMs *int `json:"maxDurationMs" validate:"omitnil,min=1" manual:"-"`
+	// Bytes of all results, those of steps that are not answered included. A chain that may have more, as far as output schemas tell, is
+	// refused before it runs.
+	MaxBytes *int `json:"maxBytes" validate:"omitnil,min=1" manual:"-"`
 }
 
 // StepRequest is one step as it is written.

@@ -17,6 +17,7 @@ type Rules struct {
 	Functions      steps.Provider
 	Limits         Limits
 	MaxConcurrency int
+	MaxElements    int // of one forEach
 	StepTimeout    time.Duration
 	Requests       RequestRules
 	Approve        string                 // see chain.Options.Approve
@@ -27,6 +28,7 @@ type Rules struct {
 	ListHint       string                 // see chain.Options.ListHint
 	IsCall         bool                   // the request is the call of one function
 	WholeResults   bool                   // calls ask for whole results: they are recorded
+	Resumes        bool                   // the request continues a run: some of its calls may be made already
 
 	Input       []byte    // a JSON object that replaces members of `input`; nil: none
 	Settings    []Setting // settings that are applied after input, in order
@@ -61,6 +63,8 @@ type Setting struct{ Key, Value string }
 type Limits struct {
 	Steps, Calls int
 	Duration     time.Duration
+	Bytes        int64 // of all results
+	namesBytes   bool  // the chain, or a saved one, says how many
 }
 
 func (l *Limits) lower(b *BudgetRequest) {
@@ -75,6 +79,9 @@ func (l *Limits) lower(b *BudgetRequest) {
 	}
 	if ms := b.MaxDurationMs; ms != nil {
 		l.Duration = min(l.Duration, time.Duration(*ms)*time.Millisecond)
+	}
+	if b.MaxBytes != nil {
+		l.Bytes, l.namesBytes = min(l.Bytes, int64(*b.MaxBytes)), true
 	}
 }
 
@@ -135,6 +142,9 @@ func Compile(ctx context.Context, r *Request, view *steps.Registry, u *Rules, la
 	p := newCompiler(shared, r, &shared.Faults).compileRequest()
 	if shared.CutOff = shared.guard.failure; u.Flows != nil && shared.CutOff == nil {
 		shared.decideFlows(p, r)
+	}
+	if len(shared.Faults.List) == 0 && shared.CutOff == nil {
+		shared.checkBound(p)
 	}
 	if effect, _ := p.Effect(); effect == steps.Read && !u.WholeResults && shared.CutOff == nil && len(shared.Faults.List) == 0 {
 		p.project()

@@ -14,6 +14,7 @@ type results struct {
 	held   *admit.Held
 	most   int64        // bytes of one result
 	mostIn int64        // bytes of all results of the run
+	limit  string       // the key that says so
 	bytes  atomic.Int64 // the size of all stored results
 }
 
@@ -25,7 +26,7 @@ func (l *results) charge(p *plan.Step, raw []byte) *fault.Error {
 	if total := l.bytes.Add(int64(len(raw))); total > l.mostIn {
 		l.bytes.Add(-int64(len(raw)))
 		return fault.New(fault.LimitExceeded,
-			"the results of this chain have more than %d bytes (limits.maxChainBytes): select less of them", l.mostIn).Under(p.At)
+			"the results of this chain have more than %d bytes (%s): select less of them", l.mostIn, l.limit).Under(p.At)
 	}
 	return nil
 }
@@ -34,8 +35,8 @@ func (l *results) charge(p *plan.Step, raw []byte) *fault.Error {
 func (l *results) keepUndo(n int) error {
 	if total := l.bytes.Add(int64(n)); total > l.mostIn {
 		l.bytes.Add(int64(-n))
-		return fault.New(fault.LimitExceeded, "the results of this chain, and what its undos need, have more than %d bytes (limits.maxChainBytes): "+
-			"make several chains of it, or do without an undo", l.mostIn)
+		return fault.New(fault.LimitExceeded, "the results of this chain, and what its undos need, have more than %d bytes (%s): "+
+			"make several chains of it, or do without an undo", l.mostIn, l.limit)
 	}
 	return l.held.Reserve(n)
 }
@@ -69,7 +70,7 @@ func (l *results) KeepBlock(n int) error {
 	if total := l.bytes.Add(all); total > l.mostIn {
 		l.bytes.Add(-all)
 		return fault.New(fault.LimitExceeded, "the results of this chain, with a block of %d bytes and base64 of it, have more than %d bytes "+
-			"(limits.maxChainBytes): make several chains of it", n, l.mostIn)
+			"(%s): make several chains of it", n, l.mostIn, l.limit)
 	}
 	err := l.held.Reserve(blockOverhead + n)
 	if err != nil {
@@ -82,7 +83,7 @@ func (l *results) KeepBlock(n int) error {
 func (l *results) HoldArguments(n int) error {
 	if int64(n) > l.mostIn {
 		return fault.New(fault.LimitExceeded, "the arguments have %d bytes with the blocks that they refer to, the limit is %d "+
-			"(limits.maxChainBytes): refer to fewer", n, l.mostIn)
+			"(%s): refer to fewer", n, l.mostIn, l.limit)
 	}
 	return l.held.Reserve(n)
 }

@@ -88,7 +88,10 @@ type stepRun struct {
 func New(ctx context.Context, p *plan.Plan, o *Options) *Run {
 	r := &Run{o: o, ledger: o.Ledger, plan: p, slots: make(chan struct{}, o.MaxConcurrency-1),
 		ends: deadline{parent: ctx, limit: p.MaxDuration, pausable: o.Ask != nil && o.Ledger.Record != nil}}
-	r.results.held, r.results.most, r.results.mostIn = o.Memory, o.MaxResultBytes, o.MaxChainBytes
+	r.results.held, r.results.most, r.results.mostIn, r.results.limit = o.Memory, o.MaxResultBytes, o.MaxChainBytes, "limits.maxChainBytes"
+	if p.MaxBytes < o.MaxChainBytes {
+		r.results.mostIn, r.results.limit = p.MaxBytes, "budget.maxBytes"
+	}
 	r.blocks.Memory = &r.results
 	return r
 }

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/bounds"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/faults"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/flows"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
@@ -29,7 +30,7 @@ import (
 
 // sections are measured in this order.
 var sections = []*harness.Section{&peers.Section, &peers.Tasks, &pipelines.Section, &tables.Section, &scale.Section,
-	&flows.Section, &faults.Section}
+	&flows.Section, &faults.Section, &bounds.Section}
 
 func main() {
 	dropVariables()
@@ -127,7 +128,7 @@ func (c *comparison) measure(ctx context.Context, list []*harness.Section, folde
 	for _, program := range []string{"node", "npm"} {
 		_, err := exec.LookPath(program)
 		harness.FailIf(err != nil && slices.ContainsFunc(list, func(s *harness.Section) bool { return !s.NoNode }),
-			"%s is not installed; without it, only -only scale,flows,faults works: %w", program, err)
+			"%s is not installed; without it, only -only scale,flows,faults,bounds works: %w", program, err)
 	}
 	harness.Check(os.MkdirAll(folder, 0o755))
 	c.Log("measures %s: all take some 17 minutes on two quiet cores (-short: 6), and the first time as much again to install",

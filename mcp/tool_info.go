@@ -56,6 +56,7 @@ type sourceState struct {
 	Functions int    `json:"functions,omitempty"`
 	Version   string `json:"version,omitempty"`
 	Error     string `json:"error,omitempty"`
+	Lock      string `json:"lock,omitempty"` // functions that are not as the lock says, for operators
 }
 
 var infoTable = decode.TableOf[infoArguments]()
@@ -154,6 +155,7 @@ func (c *call) sources() []sourceState {
 		if source.Error != nil {
 			one.Error = shortened(source.Error)
 		}
+		one.Lock = source.DifferenceText()
 		if !source.Since.IsZero() {
 			one.Since = source.Since.UTC().Format(time.RFC3339)
 		}
@@ -170,7 +172,7 @@ func (c *call) downSources() []sourceState {
 	var down []sourceState
 	for _, source := range c.sources() {
 		if source.Functions == 0 && source.State != "" && source.State != string(steps.StateIdle) {
-			source.Version, source.Since = "", ""
+			source.Version, source.Since, source.Lock = "", "", ""
 			down = append(down, source)
 		}
 	}

@@ -27,6 +27,9 @@ type CatalogOptions struct {
 	// Closed describes a function that onecall would have if the configuration opened it, and the key that opens it; nil: name is no such
 	// function. May be nil.
 	Closed func(name string) (would *Spec, key string)
+	// Admit says how a function, after the settings, differs from what the operator has accepted ("": it does not), and whether it is in the
+	// registries nevertheless. One goroutine calls it at a time. nil: all functions are.
+	Admit func(source string, spec *Spec) (differs string, serves bool)
 	// BrokenChains receives, for each new registry, the saved chains that are left out, with the reason. One goroutine
 	// calls it at a time. May be nil.
 	BrokenChains func(why map[string]*fault.Error)
@@ -59,6 +62,14 @@ type member struct {
 	downSince time.Time       // when it became unavailable; zero: it is available
 	offers    []Function      // its functions after the settings, without hidden ones
 	names     map[string]bool // its names in the registry; replaced, never changed
+	differing []Difference    // see CatalogOptions.Admit; replaced, never changed
+}
+
+// Difference is a function that differs from what the operator has accepted.
+type Difference struct {
+	Spec   *Spec
+	How    string
+	Serves bool // it is in the registries nevertheless
 }
 
 // stateChanged reports whether a live source's state has changed since its functions were last read, and records the new state. The
@@ -163,7 +174,7 @@ func (c *Catalog) Registry() *Registry {
 	for _, m := range c.members {
 		if changed := m.stateChanged(); m.dirty.Swap(false) || changed {
 			dirty[m] = true
-			m.offers = c.applySettings(m, m.source.Functions())
+			m.offers, m.differing = c.applySettings(m, m.source.Functions())
 		}
 	}
 	if len(dirty) == 0 {
@@ -218,9 +229,8 @@ func (c *Catalog) warn(err error) {
 	}
 }
 
-// applySettings applies the settings to a source's functions and drops those that are hidden or invalid.
-func (c *Catalog) applySettings(m *member, functions []Function) []Function {
-	var offers []Function
+// applySettings applies the settings to a source's functions and drops those that are hidden, invalid or not admitted.
+func (c *Catalog) applySettings(m *member, functions []Function) (offers []Function, differing []Difference) {
 	for _, fn := range functions {
 		if m.live != nil {
 			fn.Call = markErrors(m.name, fn.Call)
@@ -233,9 +243,35 @@ func (c *Catalog) applySettings(m *member, functions []Function) []Function {
 			c.warn(f)
 			continue
 		}
+		if c.options.Admit != nil {
+			how, serves := c.options.Admit(m.name, &fn.Spec)
+			if how != "" {
+				spec := fn.Spec
+				differing = append(differing, Difference{&spec, how, serves})
+			}
+			if !serves {
+				continue
+			}
+		}
 		offers = append(offers, fn)
 	}
-	return offers
+	return offers, differing
+}
+
+// Differs returns how the function that a source offers now under this name differs from what the operator has accepted, if it is not
+// served for that; "": it does not, or there is none.
+func (c *Catalog) Differs(name string) string {
+	c.Registry() // brings the members' functions up to date
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.members {
+		for i := range m.differing {
+			if d := &m.differing[i]; d.Spec.Name == name && !d.Serves {
+				return d.How
+			}
+		}
+	}
+	return ""
 }
 
 // rebuild makes a new registry, and the new c.offeredBy. It compiles only the functions of changed sources and functions whose name moved
@@ -269,6 +305,7 @@ type SourceInfo struct {
 	Status
 	Functions map[string]bool // the names of its functions in the registry; must not be changed
 	Needs     string          // if it is a function that needs a credential of its own (Spec.Needs), the name of that
+	Differing []Difference    // see CatalogOptions.Admit; must not be changed
 	hideCause bool            // the method unavailable leaves out the cause
 }
 
@@ -282,7 +319,7 @@ func (c *Catalog) sources(credentials string) []SourceInfo {
 	defer c.mu.Unlock()
 	infos := make([]SourceInfo, len(c.members))
 	for i, m := range c.members {
-		infos[i] = SourceInfo{Name: m.name, Status: c.status(m), Functions: m.names}
+		infos[i] = SourceInfo{Name: m.name, Status: c.status(m), Functions: m.names, Differing: m.differing}
 		if view, _ := m.personal(c, credentials); view != nil {
 			infos[i].Status = c.cleanStatus(view.Status())
 		} else if missing := c.missing(m.name); missing != nil && c.credential(credentials, m.name) == nil {

@@ -104,7 +104,7 @@ func (s SourceInfo) withoutCause() SourceInfo {
 		s.Error = own
 		return s
 	}
-	s.hideCause = true
+	s.hideCause, s.Differing = true, nil // what differs is for operators
 	switch {
 	case s.State == StateLocked: // what the caller can do
 	case hasKnownFunctions(s.State): // a warning about functions that are left out is for operators

@@ -114,13 +114,14 @@ func (c *Catalog) variant(functions map[string][]Function, credentials string) (
 // variantOffers returns what a source offers in a variant; false: what it offers to all.
 func (c *Catalog) variantOffers(m *member, functions map[string][]Function, credentials string) (offers []Function, ok bool) {
 	if listed, ok := functions[m.name]; ok {
-		return c.applySettings(m, listed), true
+		offers, _ = c.applySettings(m, listed)
+		return offers, true
 	}
 	view, own := m.personal(c, credentials)
 	if view == nil {
 		return nil, false
 	}
-	offers = c.applySettings(m, view.Functions())
+	offers, _ = c.applySettings(m, view.Functions())
 	for i := range offers {
 		offers[i].Credential, offers[i].KeepsCredential, offers[i].Call = own.ID(), own.Kept, own.Carry(offers[i].Call)
 	}

@@ -92,6 +92,7 @@ func (v *View) Sources() []SourceInfo {
 	registry := v.Registry()
 	for i := range all {
 		v.setFunctions(&all[i])
+		all[i].Differing = slices.DeleteFunc(slices.Clone(all[i].Differing), func(d Difference) bool { return !v.keep(d.Spec) })
 	}
 	all = slices.DeleteFunc(all, func(source SourceInfo) bool { return !v.shows(source, registry) })
 	all = append(all, v.catalog.lockedFunctions(v.credentials, v.keep)...)

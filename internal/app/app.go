@@ -71,6 +71,7 @@ type App struct {
 	results           *budget.Results
 	state             *state.Source // nil: nothing is kept
 	labels            *labels       // nil: there are no flow rules
+	toolLock          *toolLock     // nil: functions are served whatever a lock says
 	maxTotalTokens    int           // the most tokens of one answer; 0: unlimited
 
 	closers []io.Closer
@@ -167,6 +168,9 @@ func (a *App) load() (*config.File, []*fault.Error) {
 	if a.files != nil {
 		if len(faults) == 0 {
 			a.watchChains()
+			if config.Or(cfg.ToolLock, "off") != "off" {
+				a.files.add("/toolLock", LockFile(cfg.Path))
+			}
 		}
 	}
 	return cfg, faults

@@ -40,6 +40,7 @@ const (
 	CheckJournal       Check = "journal"
 	CheckResults       Check = "results" // the store of results
 	CheckClient        Check = "client"
+	CheckLock          Check = "lock" // functions that are not as the lock says
 )
 
 // Status is the severity of a finding.
@@ -182,6 +183,7 @@ func (e *examination) checkRunning(ctx context.Context) {
 	steps.Await(ctx, e.Catalog, nil)
 	for _, info := range e.Catalog.Sources() {
 		e.source(&info, time.Since(began))
+		e.lock(&info)
 	}
 	for _, f := range e.Suspects() {
 		e.addWarning(f)

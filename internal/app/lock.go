@@ -123,10 +123,7 @@ func (a *App) sourceOf(function string) string {
 
 // LockConflict returns what is wrong with a lock for this configuration; nil: it may be its lock.
 func (a *App) LockConflict(path string, l *lock.File) *fault.Error {
-	sources, upstream := map[string]bool{}, 0
-	for _, info := range a.Catalog.Sources() {
-		sources[info.Name] = true
-	}
+	sources, upstream := upstreamSources(a.config), 0
 	for i := range l.Functions {
 		source := a.sourceOf(l.Functions[i].Name)
 		if slices.Contains(config.Embedded, source) {
@@ -141,6 +138,18 @@ func (a *App) LockConflict(path string, l *lock.File) *fault.Error {
 	}
 	return fault.New(fault.BadRequest, "%s is the lock of another configuration: %s has none of its sources, such as %s. Remove it and run "+
 		"onecall lock", path, a.configName(), fault.Quote(a.firstForeign(l)))
+}
+
+// upstreamSources returns the names of the MCP servers and the OpenAPI services of a configuration.
+func upstreamSources(c *config.File) map[string]bool {
+	names := map[string]bool{}
+	for i := range c.MCPServers {
+		names[c.MCPServers[i].Source()] = true
+	}
+	for i := range c.OpenAPI {
+		names[c.OpenAPI[i].Source()] = true
+	}
+	return names
 }
 
 // firstForeign returns the first source that a lock names and this configuration does not have.

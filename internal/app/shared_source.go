@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"sync"
 
 	"github.com/onecall-mcp/onecall/steps"
@@ -27,6 +28,19 @@ func (s *sharedSource) changed() {
 	for _, changed := range s.watchers {
 		changed()
 	}
+}
+
+// settler is a source that waits until its functions are what it would list now.
+type settler interface {
+	Settle(ctx context.Context) error
+}
+
+// Settle waits until the functions of the source are those that it would list now.
+func (s *sharedSource) Settle(ctx context.Context) error {
+	if source, ok := s.Live.(settler); ok {
+		return source.Settle(ctx)
+	}
+	return nil
 }
 
 // watch sets the watcher of a use; nil removes it. The removed watcher is not called after watch returns.

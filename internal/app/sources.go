@@ -63,6 +63,7 @@ func (a *App) openSources(cfg *config.File, faults []*fault.Error, before *App) 
 		Credentials:  o.openCredentials(),
 		Closed:       func(name string) (*steps.Spec, string) { return closedFunction(cfg, name) },
 		BrokenChains: a.setBrokenChains,
+		Admit:        o.openToolLock(),
 	})
 	if err != nil {
 		return nil, err
@@ -268,6 +269,9 @@ func (a *App) wrap(r *steps.Registry) (*steps.Registry, error) {
 		r = a.ladder.Wrap(replayed)
 	} else {
 		r = a.ladder.Wrap(a.process.caches.wrap(a.cache, r))
+	}
+	if a.toolLock != nil && a.toolLock.enforce {
+		r = r.Wrap(a.toolLock.guard)
 	}
 	if a.process.recording != nil {
 		observe := a.recorder().Observe

@@ -44,7 +44,7 @@ type changeLine struct {
 }
 
 func newLockCommand(c *cli) *cobra.Command {
-	var all, asJSON bool
+	var all, asJSON, dryRun bool
 	var accept []string
 	cmd := &cobra.Command{
 		Use:   "lock",
@@ -53,18 +53,20 @@ func newLockCommand(c *cli) *cobra.Command {
 			"that saved chains and settings of approval name, as they are now; with --all, of every function. The file belongs into\n" +
 			"version control. onecall check compares the functions with it later, and says which saved chains a change breaks. With\n" +
 			"toolLock: enforce in the configuration, a function that differs from the lock is not served.\n\n" +
-			"Without flags, lock accepts all changes and prints them. --accept takes only the function of that name into the lock, as it\n" +
-			"is now, or out of it, if it is gone. A lock that was made with --all stays one of all functions.",
+			"Without flags, lock accepts all changes and prints them; --dry-run only prints them. --accept takes only the function of\n" +
+			"that name into the lock, as it is now, or out of it, if it is gone. A lock that was made with --all stays one of all\n" +
+			"functions.",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if all && len(accept) > 0 {
 				return usageErrorf("--all and --accept exclude each other")
 			}
-			return c.writeLock(cmd.Context(), all, accept, asJSON)
+			return c.writeLock(cmd.Context(), all, accept, dryRun, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "name every function, not only those of saved chains and approvals")
 	cmd.Flags().StringArrayVar(&accept, "accept", nil, "accept the change of one function, by its `name`; may be given several times")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would change, and write nothing")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "answer JSON")
 	return cmd
 }
@@ -88,7 +90,7 @@ func (c *cli) readLock(path string) (*lock.File, error) {
 	return l, nil
 }
 
-func (c *cli) writeLock(ctx context.Context, all bool, accept []string, asJSON bool) (err error) {
+func (c *cli) writeLock(ctx context.Context, all bool, accept []string, dryRun, asJSON bool) (err error) {
 	path, err := c.lockPath()
 	if err != nil {
 		return err
@@ -127,7 +129,7 @@ func (c *cli) writeLock(ctx context.Context, all bool, accept []string, asJSON b
 	}
 	answer := compareLocks(&before, next)
 	answer.File, answer.Kept, answer.LeftOut = path, now.Down, now.Personal
-	if text := next.Text(); former == nil || !bytes.Equal(text, former.Text()) {
+	if text := next.Text(); !dryRun && (former == nil || !bytes.Equal(text, former.Text())) {
 		if err := clients.WriteFile(path, text, 0o644); err != nil {
 			return app.Failure{Err: fmt.Errorf("%s cannot be written: %w", path, textfile.Cause(err))}
 		}

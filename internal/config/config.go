@@ -75,6 +75,9 @@ type Config struct {
 	Approvals Approvals `yaml:"approvals"`
 	// Where values with a label may go: labels that functions give, and rules between them and arguments.
 	Flows Flows `yaml:"flows" recorded:"yes"`
+	// Whether functions of MCP servers and OpenAPI services must be as onecall.lock beside this file says. warn: one that differs, or that the
+	// lock does not name, is served and told. enforce: it is not served until onecall lock --accept NAME; that needs a lock made with --all.
+	ToolLock *string `yaml:"toolLock" validate:"oneof=off warn enforce" default:"off"`
 	// The answers of onecall hook to a host that asks before each tool call.
 	Hook Hook `yaml:"hook"`
 	// Environment variables whose values count as secrets, beside those that look so.

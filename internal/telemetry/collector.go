@@ -13,7 +13,7 @@ type collector struct {
 	o       *Options
 	running *atomic.Int64 // the number of requests in progress, used if o.Running is nil
 
-	requests, sessions, sources, ready, functions *prometheus.Desc
+	requests, sessions, sources, ready, functions, unlocked *prometheus.Desc
 }
 
 func newCollector(o *Options, running *atomic.Int64) *collector {
@@ -28,12 +28,13 @@ func newCollector(o *Options, running *atomic.Int64) *collector {
 		sources:   describe("sources", "Sources by state.", "state"),
 		ready:     describe("source_ready", "Whether the functions of a source can be called. Disabled sources are left out.", "source"),
 		functions: describe("source_functions", "Functions that a source offers.", "source"),
+		unlocked:  describe("source_unlocked_functions", "Functions of a source that are not as onecall.lock says, with toolLock.", "source"),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (s *collector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.requests, s.sessions, s.sources, s.ready, s.functions} {
+	for _, d := range []*prometheus.Desc{s.requests, s.sessions, s.sources, s.ready, s.functions, s.unlocked} {
 		to <- d
 	}
 }
@@ -73,6 +74,7 @@ func (s *collector) collectSources(sources []steps.SourceInfo, gauge func(*prome
 	for _, source := range sources {
 		count[source.State]++
 		gauge(s.functions, float64(len(source.Functions)), source.Name)
+		gauge(s.unlocked, float64(len(source.Differing)), source.Name)
 		switch source.State {
 		case steps.StateReady, steps.StateIdle:
 			gauge(s.ready, 1, source.Name)

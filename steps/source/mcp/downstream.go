@@ -24,7 +24,7 @@ func (d *downstream) handleNotification(m *message, request *pendingRequest) boo
 		inCall = true
 	case "notifications/resources/updated", "notifications/resources/list_changed", "notifications/prompts/list_changed":
 	case "notifications/tools/list_changed":
-		signal(d.conn.source.relist)
+		d.conn.source.announceList()
 	case "notifications/cancelled":
 		return d.conn.tap.requests.cancel(m)
 	default:

@@ -57,6 +57,9 @@ type Source struct {
 	stateChanged   chan struct{}         // closed and replaced when conn, failedStarts or closed change
 	closed         bool
 	watcher        func()
+	announced      int          // how often the server has said that its list has changed
+	listed         int          // the announcements before the list was read last
+	listFailure    *fault.Error // why the list could not be read again; nil: it could, or was not tried
 	stray          *fault.Error // warning about stray output before the server was ready; nil: none
 }
 

@@ -164,6 +164,7 @@ func (s *Source) publish(conn *connection, tools []tool) {
 	functions := s.functionsOf(tools, capabilities)
 	s.mu.Lock()
 	s.conn, s.failure = conn, nil
+	s.listed, s.listFailure = s.announced, nil
 	s.capabilities = capabilities
 	s.tools, s.functions = tools, functions
 	s.status = steps.Status{State: steps.StateReady, Version: conn.version()}
@@ -201,10 +202,12 @@ func (s *Source) relistTools(conn *connection) {
 	defer stop()
 	s.mu.Lock()
 	conn.calls++
+	announced := s.announced
 	s.mu.Unlock()
 	tools, f := conn.list(ctx)
 	s.release(conn)
 	if f != nil {
+		s.listEnded(announced, f)
 		if conn.ctx.Err() == nil && s.ctx.Err() == nil {
 			s.warn(f)
 		}
@@ -214,6 +217,7 @@ func (s *Source) relistTools(conn *connection) {
 	same := sameTools(s.tools, tools)
 	s.mu.Unlock()
 	if same {
+		s.listEnded(announced, nil)
 		return
 	}
 	capabilities := conn.client.InitializeResult().Capabilities
@@ -221,6 +225,7 @@ func (s *Source) relistTools(conn *connection) {
 	s.mu.Lock()
 	s.tools, s.functions = tools, functions
 	s.mu.Unlock()
+	s.listEnded(announced, nil)
 	s.changed()
 	s.writeCache(tools, conn.version(), capabilities)
 }

@@ -60,7 +60,7 @@ func (t *tap) handleNotification(m *message, request *pendingRequest) bool {
 		return true
 	case "notifications/tools/list_changed":
 		if t.downstream == nil && t.requests != nil {
-			signal(t.requests.conn.source.relist) // the SDK does not see the streams of posted calls
+			t.requests.conn.source.announceList() // in order, and the SDK does not see the streams of posted calls
 		}
 	}
 	return t.downstream != nil && t.downstream.handleNotification(m, request)

@@ -131,7 +131,7 @@ func (c *comparison) measure(ctx context.Context, list []*harness.Section, folde
 			"%s is not installed; without it, only -only scale,flows,faults,bounds works: %w", program, err)
 	}
 	harness.Check(os.MkdirAll(folder, 0o755))
-	c.Log("measures %s: all take some 17 minutes on two quiet cores (-short: 6), and the first time as much again to install",
+	c.Log("measures %s: all take some 17 minutes on two quiet cores (-short: 6), faults up to 30 more (-short: 5), and the first time 17 to install",
 		strings.Join(names(list), ", "))
 	c.Log("what is installed stays in %s, up to 1.5 GB (-short: 0.6): remove it when you are done", c.Tools)
 	for _, s := range list {

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -163,5 +164,25 @@ func TestArms(t *testing.T) {
 	}
 	if err := harness.Try(func() { chosen([]string{"lopo"}) }); err == nil || !strings.Contains(err.Error(), `unknown arm "lopo": use `) {
 		t.Errorf("an unknown arm: %v", err)
+	}
+}
+
+// TestNotHere: an arm of onecall that cannot be installed here is left out. One that fails ends the measurement.
+func TestNotHere(t *testing.T) {
+	t.Parallel()
+	b := harness.New(&report.Options{Log: t.Logf}, &report.Section{})
+	defer b.Close()
+	fails := func(err error) arm {
+		return arm{name: "onecall x", ours: true, open: func(context.Context, *harness.Bench, *upstream) system {
+			harness.Check(err)
+			return nil
+		}}
+	}
+	var r *result
+	if err := harness.Try(func() { r = fails(harness.ErrNotHere).measure(t.Context(), b, 1) }); err != nil || r.fault == "" {
+		t.Errorf("not installed: got %+v, %v, want a result that says so", r, err)
+	}
+	if err := harness.Try(func() { fails(errors.ErrUnsupported).measure(t.Context(), b, 1) }); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("failed: got %v, want the error", err)
 	}
 }

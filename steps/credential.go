@@ -33,7 +33,8 @@ type Credentials interface {
 	// Find returns a credential by its name and digest; nil: no caller has brought it lately. The credential may have another digest, if what
 	// the request brings only says where it is.
 	Find(name, digest string) *Credential
-	// Refresh brings up to date what Find returns for these IDs. It may wait for that, and is not called with locks held.
+	// Refresh brings up to date what Find returns for these IDs, which may know nothing before. It may wait for that, and is not called with
+	// locks held.
 	Refresh(ids string)
 	// Missing says, as denied, what a caller without the credential can do; nil: there is no credential of this name.
 	Missing(name string) *fault.Error
@@ -94,6 +95,7 @@ func (c *Catalog) Credentials(ids string) string {
 	if ids == "" || c.options.Credentials == nil {
 		return ids
 	}
+	c.options.Credentials.Refresh(ids)
 	var found []string
 	for id := range strings.FieldsSeq(ids) {
 		name, digest, _ := strings.Cut(id, "=")

@@ -91,7 +91,7 @@ func (c *cli) fetchBlock(ctx context.Context, a *app.App, token, path string) (r
 		return nil, usageErrorf("a terminal cannot show the bytes of %s: write them to a file with --out FILE", token)
 	}
 	call := &chain.Call{Function: "result.get", Args: appendObject([]jsonMember{{"token", jsonText(token)}})}
-	answer := a.Engine.Call(ctx, call, &chain.Caller{AllBlocks: true}) // a fetch would be bound by the budget of models
+	answer := a.Call(ctx, call, &chain.Caller{AllBlocks: true}) // a fetch would be bound by the budget of models
 	if !answer.OK {
 		return answer, nil
 	}

@@ -47,7 +47,7 @@ func showSources(r *request) (*page, error) {
 	functions, restartOf := view.Registry(), r.restarter(calls)
 	for _, info := range view.Sources() {
 		s := sourceView{SourceInfo: info, Credential: cmp.Or(info.Needs, info.Name), Restarts: restartOf(info.Name) != nil,
-			NeedsLogin: r.viewer.readsCauses() && info.Error != nil && info.Error.Code == fault.Denied}
+			NeedsLogin: r.viewer.readsCauses() && info.State != steps.StateLocked && info.Error != nil && info.Error.Code == fault.Denied}
 		if login := r.loginTo(calls, s.Credential); login != nil {
 			s.Logout = login.Own && info.State != steps.StateLocked
 			s.Login = login.Own && !s.Logout || !login.Own && s.NeedsLogin

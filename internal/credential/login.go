@@ -36,8 +36,7 @@ const readTimeout = 2 * time.Second
 // ID.
 type slot struct {
 	Login
-	rule         *Rule // that it was opened for; another one takes its place, also for callers that are known
-	name, digest string
+	caller, name, digest string
 
 	mu      sync.Mutex
 	used    time.Time
@@ -100,20 +99,42 @@ func loginCredential(name, digest, id string, l Login) *steps.Credential {
 }
 
 // bringLogin returns the ID of the slot of a caller; "": the caller can have none.
-func (t *Table) bringLogin(r *Rule, caller *steps.Caller) string {
-	digest := hex.EncodeToString(t.MAC([]byte("login"), []byte(caller.ID), []byte(r.Name)))
+func (t *Table) bringLogin(r *Rule, caller string) string {
+	digest := hex.EncodeToString(t.MAC([]byte("login"), []byte(caller), []byte(r.Name)))
 	id := (&steps.Credential{Name: r.Name, Digest: digest}).ID()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if known, ok := t.slots.Get(id); ok && known.rule == r {
+	if _, ok := t.slots.Get(id); ok || t.openSlot(r, caller, digest) {
 		return id
 	}
-	login := r.Login.Open(caller.ID)
+	return ""
+}
+
+// openSlot adds the slot of a caller, unless the caller can have none. The caller of it holds t.mu.
+func (t *Table) openSlot(r *Rule, caller, digest string) bool {
+	login := r.Login.Open(caller)
 	if login == nil {
-		return ""
+		return false
 	}
-	t.slots.Add(id, &slot{Login: login, rule: r, name: r.Name, digest: digest, used: time.Now()})
-	return id
+	s := &slot{Login: login, caller: caller, name: r.Name, digest: digest, used: time.Now()}
+	t.slots.Add((&steps.Credential{Name: r.Name, Digest: digest}).ID(), s)
+	return true
+}
+
+// takeSlots opens the slots of another table anew: how callers log in may be another one now.
+func (t *Table) takeSlots(before *Table) {
+	before.mu.Lock()
+	former := before.slots.Values()
+	before.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range former {
+		for i := range t.rules {
+			if r := &t.rules[i]; r.Name == s.name && r.Login != nil {
+				t.openSlot(r, s.caller, s.digest)
+			}
+		}
+	}
 }
 
 // slot returns the slot with this ID; nil: there is none.

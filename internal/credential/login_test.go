@@ -104,8 +104,14 @@ func TestLogins(t *testing.T) {
 		t.Error("after the logout there is a credential")
 	}
 	ann.id = "third"
-	if after := New(rules(), table); after.Find("desk", place) == nil || after.Bring(&steps.Caller{ID: "token:ann"}, nil) != ids["token:ann"] {
-		t.Error("a reload forgets the login")
+	find(place)
+	logins["token:ann"] = &fakeLogin{id: "third", token: "secret-token-3"} // as other settings open it
+	after := New(rules(), table)
+	if found := after.Find("desk", place); found == nil || tokenOf(t, found) != "Bearer secret-token-3" {
+		t.Error("a reload forgets the login, or goes on with the settings before")
+	}
+	if after.Bring(&steps.Caller{ID: "token:ann"}, nil) != ids["token:ann"] || New(nil, after).Find("desk", place) != nil {
+		t.Error("a reload changes what a caller brings, or a source that is gone has logins")
 	}
 }
 

@@ -42,7 +42,8 @@ const (
 // Table implements steps.Credentials. Many goroutines may use it. The zero value is not usable.
 type Table struct {
 	rules  []Rule
-	logins bool // a rule has logins
+	logins bool                          // a rule has logins
+	slots  *simplelru.LRU[string, *slot] // by ID, of these rules; guarded by memory.mu
 	*memory
 
 	// MAC identifies texts and reveals nothing of them. It may be set before the first request, to one that is the same for all processes that
@@ -57,7 +58,6 @@ type Table struct {
 type memory struct {
 	mu    sync.Mutex
 	known *simplelru.LRU[string, *entry] // by the ID of the credential
-	slots *simplelru.LRU[string, *slot]  // by its ID
 }
 
 type entry struct {
@@ -71,13 +71,14 @@ func New(rules []Rule, before *Table) *Table {
 	t := &Table{rules: slices.Clone(rules)}
 	t.logins = slices.ContainsFunc(rules, func(r Rule) bool { return r.Login != nil })
 	slices.SortFunc(t.rules, func(a, b Rule) int { return cmp.Compare(a.Name, b.Name) })
+	t.slots, _ = simplelru.NewLRU[string, *slot](maxCredentials, nil) // fails only for a size below 1
 	if before != nil {
 		t.memory, t.MAC = before.memory, before.MAC
+		t.takeSlots(before)
 		return t
 	}
 	t.memory, t.MAC = &memory{}, processMAC()
-	t.known, _ = simplelru.NewLRU[string, *entry](maxCredentials, nil) // fails only for a size below 1
-	t.slots, _ = simplelru.NewLRU[string, *slot](maxCredentials, nil)
+	t.known, _ = simplelru.NewLRU[string, *entry](maxCredentials, nil)
 	return t
 }
 
@@ -102,7 +103,7 @@ func (t *Table) Bring(caller *steps.Caller, header http.Header) string {
 	for i := range t.rules {
 		r := &t.rules[i]
 		if r.Login != nil {
-			if id := t.bringLogin(r, caller); id != "" {
+			if id := t.bringLogin(r, caller.ID); id != "" {
 				ids = append(ids, id)
 			}
 			continue

@@ -34,8 +34,8 @@ func (s *server) consoleBackend() *console.Backend {
 		a = s.current.Load()
 	}
 	scope := a.Scope()
-	return &console.Backend{Journal: a.Journal, Scope: &scope, Scrubber: a.scrubber, Values: a.ShowsValues(), Flags: *s.o.ConsoleFlags, Serves: true,
-		Release: a.used.RUnlock, Replaced: a.replaced,
+	return &console.Backend{Journal: a.Journal, Scope: &scope, Scrubber: a.scrubber, Values: a.ShowsValues(), Flags: *s.o.ConsoleFlags,
+		Serves: true, Release: a.used.RUnlock, Replaced: a.replaced,
 		Open: func(context.Context) (*console.Calls, error) {
 			return &console.Calls{Catalog: a.Catalog, Run: a.runTyped, BrokenChains: a.BrokenChains, Restart: a.restart, Login: a.consoleLogin,
 				OwnLogins: a.endpointLogins()}, nil

@@ -64,7 +64,7 @@ func TestCallerLogins(t *testing.T) {
 	hello, _ := g.send(t, "ann", "", "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
 	ann, bob := g.person(t, a, "ann"), g.person(t, a, "bob")
 	_, page := ann.get("/console/sources")
-	expect(t, "the page of ann", page, `action="/console/sources/desk/login"`, "desk/logout")
+	expect(t, "the page of ann", page, `action="/console/sources/desk/login"`, "desk/logout", "onecall auth login")
 	ann.login("desk", "alice")
 	_, page = ann.get("/console/sources")
 	expect(t, "the page of ann after the login", page, `action="/console/sources/desk/logout"`, "sources/desk/login")
@@ -149,17 +149,18 @@ func TestCallerLoginAnswers(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"", "?state=", "?state=x&code=y", "?code=y"} {
-		refused(path, ann, "/console/callback"+path)
+		refused(path, ann, "/console/callback/desk"+path)
 	}
 	back := ann.allow(ann.begin("desk"), "alice")
 	refused("another caller", bob, back)
+	refused("another server", ann, strings.Replace(back, "/desk?", "/stock?", 1))
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	stranger := &person{&http.Client{Jar: jar, CheckRedirect: ann.CheckRedirect}, t, a, ann.base, nil}
 	r, page := stranger.get(back) // as a browser comes from another site: without its cookie
-	if r.StatusCode != http.StatusOK || !strings.HasPrefix(r.Header.Get("Refresh"), "0; url=/console/callback?again=1&") || !strings.Contains(page, "Go on") {
+	if r.StatusCode != http.StatusOK || !strings.HasPrefix(r.Header.Get("Refresh"), "0; url=/console/callback/desk?again=1&") || !strings.Contains(page, "Go on") {
 		t.Errorf("without a cookie: status %d, %q: %s", r.StatusCode, r.Header.Get("Refresh"), page)
 	}
 	if r, _ := stranger.get(back + "&again=1"); r.StatusCode != http.StatusSeeOther || !strings.HasPrefix(r.Header.Get("Location"), "/console/login") {
@@ -178,7 +179,7 @@ func TestCallerLoginAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	no := "/console/callback?error=access_denied&error_description=%3Cb%3Eno&state=" + asked.Query().Get("state")
+	no := "/console/callback/desk?error=access_denied&error_description=%3Cb%3Eno&state=" + asked.Query().Get("state")
 	if r, page := bob.get(no); r.StatusCode != http.StatusForbidden || !strings.Contains(page, "did not let you in: access_denied &lt;b&gt;no") {
 		t.Errorf("who cancels: status %d: %s", r.StatusCode, page)
 	}
@@ -196,6 +197,13 @@ func TestCallerLoginAnswers(t *testing.T) {
 	if n := a.count("authorization_code"); n != 1 {
 		t.Errorf("%d codes were exchanged, want 1", n)
 	}
+	for range 19 { // it has begun one
+		bob.begin("desk")
+	}
+	if r, page := bob.act("desk/login"); r.StatusCode != fault.Busy.HTTP() || !strings.Contains(page, "within an hour") {
+		t.Errorf("too many logins: status %d: %s", r.StatusCode, page)
+	}
+	ann.begin("desk")
 }
 
 // edit changes the login of a caller in the gateway's database, as another process does.
@@ -322,7 +330,8 @@ func TestLocalLogin(t *testing.T) {
 	a := startAccounts(t)
 	folder := t.TempDir()
 	write(t, folder, "stock.json", personalDocument)
-	options := &Options{Reporter: silent{}, Redactor: &Redactor{}, Config: write(t, folder, "onecall.yaml", loginConfig(a)), Calls: true}
+	options := &Options{Reporter: silent{}, Redactor: &Redactor{}, Calls: true,
+		Config: write(t, folder, "onecall.yaml", strings.Replace(loginConfig(a), "functions: {", "functions: {desk.only_local: {approve: always}, ", 1))}
 	who := []byte(chainOf("desk.whoami", `{}`))
 	run := func(want string) {
 		t.Helper()
@@ -355,6 +364,25 @@ func TestLocalLogin(t *testing.T) {
 		t.Fatalf("the login: %q, %v", where, err)
 	}
 	run(`{"user":"local"}`)
+	resume := func() string {
+		t.Helper()
+		app, err := Open(t.Context(), options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer app.Close()
+		waits := string(app.Run(t.Context(), []byte(chainOf("desk.only_local", `{}`)), nil).JSON)
+		expect(t, "a run that waits", waits, `"code":"approval_required"`)
+		return fmt.Sprintf(`{"resume":%q,"approve":%q}`, gjson.Get(waits, "resume").Str, gjson.Get(waits, "approve").Str)
+	}
+	who = []byte(resume())
+	run(`{"user":"local"}`)
+	who = []byte(resume())
+	if _, err := one[0].Login(ctx, localUser{p}); err != nil {
+		t.Fatal(err)
+	}
+	run(`"code":"denied"`)
+	who = []byte(chainOf("desk.whoami", `{}`))
 	if state, err := one[0].State(ctx); err != nil || !state.LoggedIn || !state.Renews {
 		t.Errorf("the state is %+v, %v", state, err)
 	}

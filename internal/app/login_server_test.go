@@ -65,7 +65,8 @@ func startAccounts(t *testing.T) *accounts {
 	t.Helper()
 	a := &accounts{refused: map[string]bool{}}
 	a.Storage = storage.NewStorageWithClients(accountUsers{}, map[string]*storage.Client{"onecall": storage.NativeClient("onecall",
-		"http://127.0.0.1/console/callback", "http://127.0.0.1/callback")})
+		"http://127.0.0.1/console/callback/desk", "http://127.0.0.1/console/callback/stock", "http://127.0.0.1/console/callback/http.note",
+		"http://127.0.0.1/callback")})
 	var handler http.Handler
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/oauth/token" {

@@ -126,7 +126,7 @@ func New(o *Options) http.Handler {
 	mux.HandleFunc("GET "+Path+"login", c.showLogin)
 	mux.HandleFunc("POST "+Path+"login", c.login)
 	mux.HandleFunc("POST "+Path+"logout", c.logout)
-	mux.HandleFunc("GET "+Path+callbackPath, c.comeBack)
+	mux.HandleFunc("GET "+Path+callbackPath+"{name}", c.comeBack)
 	for pattern, handle := range c.routes() {
 		mux.HandleFunc(pattern, c.handler(handle))
 	}

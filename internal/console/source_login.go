@@ -36,19 +36,42 @@ type LoginFlow interface {
 	Finish(ctx context.Context, query url.Values) error
 }
 
-// callbackPath is where browsers come back to from authorization servers, below Path.
-const callbackPath = "callback"
+// callbackPath is where browsers come back to from authorization servers, below Path. The name of the source follows: one server must not
+// get the answer of another (RFC 9700, section 4.4).
+const callbackPath = "callback/"
 
 // Bounds of logins that have begun.
 const (
 	loginTime = 10 * time.Minute
-	maxLogins = 10 // of one viewer
+	maxLogins = 20 // of one viewer within loginSpan: each may register a client at an authorization server
+	loginSpan = time.Hour
 )
 
 // sourceLogins are the logins that have begun, by their states. They are kept in this process only.
 type sourceLogins struct {
-	mu   sync.Mutex
-	list map[string]*begunLogin
+	mu    sync.Mutex
+	list  map[string]*begunLogin
+	times map[string][]time.Time // when each viewer began one, within loginSpan
+}
+
+// allow counts a login that is to begin, unless the viewer has begun too many.
+func (l *sourceLogins) allow(viewer string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.times == nil {
+		l.times = map[string][]time.Time{}
+	}
+	for who, times := range l.times {
+		l.times[who] = slices.DeleteFunc(times, func(at time.Time) bool { return time.Since(at) >= loginSpan })
+		if len(l.times[who]) == 0 {
+			delete(l.times, who)
+		}
+	}
+	if len(l.times[viewer]) >= maxLogins {
+		return fault.New(fault.Busy, "you have begun %d logins within an hour: go on with one of them, or try again later", maxLogins)
+	}
+	l.times[viewer] = append(l.times[viewer], time.Now())
+	return nil
 }
 
 // begunLogin is a login that only the session of the viewer who began it can finish.
@@ -58,36 +81,28 @@ type begunLogin struct {
 	began                      time.Time
 }
 
-// add keeps a login, and drops those whose time is over and the oldest of a viewer who has too many.
+// add keeps a login, and drops those whose time is over.
 func (l *sourceLogins) add(added *begunLogin) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.list == nil {
 		l.list = map[string]*begunLogin{}
 	}
-	count, oldest := 0, added
 	for state, one := range l.list {
-		switch {
-		case time.Since(one.began) >= loginTime:
+		if time.Since(one.began) >= loginTime {
 			delete(l.list, state)
-		case one.viewer == added.viewer:
-			if count++; one.began.Before(oldest.began) {
-				oldest = one
-			}
 		}
-	}
-	if count >= maxLogins {
-		delete(l.list, oldest.State())
 	}
 	l.list[added.State()] = added
 }
 
-// take returns the login with a state, once; nil: this session has begun none.
-func (l *sourceLogins) take(state string, r *request) *begunLogin {
+// take returns the login to a source with a state, once; nil: this session has begun none.
+func (l *sourceLogins) take(source, state string, r *request) *begunLogin {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	one := l.list[state]
-	if one == nil || one.viewer != r.viewer.ID || one.credential != r.credential || time.Since(one.began) >= loginTime {
+	if one == nil || one.source != source || one.viewer != r.viewer.ID || one.credential != r.credential ||
+		time.Since(one.began) >= loginTime {
 		return nil
 	}
 	delete(l.list, state)
@@ -155,9 +170,12 @@ func beginLogin(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := r.console.logins.allow(r.viewer.ID); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	flow, err := login.Begin(ctx, r.origin()+Path+callbackPath)
+	flow, err := login.Begin(ctx, r.origin()+Path+callbackPath+url.PathEscape(source))
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +204,7 @@ func (c *console) comeBack(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	query.Set("again", "1")
-	here := Path + callbackPath + "?" + query.Encode()
+	here := Path + callbackPath + url.PathEscape(r.PathValue("name")) + "?" + query.Encode()
 	w.Header().Set("Refresh", "0; url="+here)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = io.WriteString(w, `<!doctype html><title>onecall</title><a href="`+html.EscapeString(here)+`">Go on</a>`)
@@ -195,7 +213,7 @@ func (c *console) comeBack(w http.ResponseWriter, r *http.Request) {
 // finishLogin takes the answer to a login that this session has begun.
 func finishLogin(r *request) (*page, error) {
 	query := r.URL.Query()
-	begun := r.console.logins.take(query.Get("state"), r)
+	begun := r.console.logins.take(r.PathValue("name"), query.Get("state"), r)
 	if begun == nil {
 		return nil, fault.New(fault.Denied, "nobody was logged in: this answer belongs to no login that was begun in this session here, or "+
 			"that has ended already. Begin it again on the page Sources")

@@ -18,7 +18,7 @@ type Bound struct {
 	Calls  Interval
 	Bytes  Interval // of all results, as Options.MaxChainBytes counts them
 	Tokens Interval // of the answer
-	Millis Interval
+	Millis Interval // without waiting for sources that are starting
 }
 
 // Interval says how much of something there will be. Likely and High may be Unknown.
@@ -35,23 +35,23 @@ func (s *request) bound(ctx context.Context, p *plan.Plan, resume *ResumePreview
 	b := &plan.Bounder{Context: ctx, MaxElements: int64(s.o.MaxElements), MaxConcurrency: s.o.MaxConcurrency, Seen: s.seen(ctx, p)}
 	of := b.Of(p)
 	calls := of.Calls.AtMost(int64(p.MaxCalls))
-	micros := of.Micros
+	took := plan.Interval{Likely: millisOf(of.Micros), High: plan.Unknown}
 	if resume != nil { // what its calls gave is in the journal
 		calls = calls.AtMost(p.MaxRemainingCalls(resume.Made, resume.elements, s.o.MaxElements))
-		calls.Low, calls.Likely, micros.Likely = 0, Unknown, Unknown
+		calls.Low, calls.Likely, took.Likely = 0, Unknown, Unknown
 	}
 	if p.MaxDuration < noMaxDuration {
-		micros = micros.AtMost(p.MaxDuration.Microseconds())
+		took = took.AtMost(p.MaxDuration.Milliseconds())
 	}
 	if p.NeedsApproval() { // a person may take any time
-		micros = plan.Interval{Low: 0, Likely: Unknown, High: Unknown}
+		took = plan.Interval{Low: 0, Likely: Unknown, High: Unknown}
 	}
 	bytes := of.Bytes
 	if bytes.High != Unknown {
 		bytes = bytes.AtMost(p.MaxBytes)
 	}
 	return &Bound{Calls: Interval(calls), Bytes: Interval(bytes), Tokens: Interval(s.tokensOf(p, of.Result)),
-		Millis: Interval{Low: 0, Likely: millisOf(micros.Likely), High: millisOf(micros.High)}}
+		Millis: Interval(took)}
 }
 
 // millisOf rounds microseconds up.
@@ -62,24 +62,30 @@ func millisOf(micros int64) int64 {
 	return (micros + 999) / 1000
 }
 
-// seenDays are the days whose calls count as what functions took so far.
-const seenDays = 30
+// seenDays are the days whose calls count as what functions took so far. seenTimeout bounds how long that is looked up: a dry run does
+// without.
+const (
+	seenDays    = 30
+	seenTimeout = 2 * time.Second
+)
 
 // seen returns what the journal knows of earlier calls of a plan's functions: those of the caller, or, for an operator, of all callers. Of
 // functions that are called with the caller's own credential it says nothing, as others may be called with another one.
 func (s *request) seen(ctx context.Context, p *plan.Plan) func(*steps.Entry) *plan.Seen {
-	sums := map[string]*journal.Day{}
-	for _, name := range p.FunctionNames() {
+	names, sums := p.FunctionNames(), map[string]*journal.Day{}
+	for _, name := range names {
 		sums[name] = &journal.Day{}
 	}
 	if s.o.Journal == nil || len(sums) == 0 {
 		return nil
 	}
-	f := &journal.Filter{Callers: []string{s.caller}, Since: time.Now().AddDate(0, 0, -seenDays)}
+	ctx, cancel := context.WithTimeout(ctx, seenTimeout)
+	defer cancel()
+	f := &journal.Filter{Callers: []string{s.caller}, Functions: names, Since: time.Now().AddDate(0, 0, -seenDays)}
 	if s.override.Operator {
 		f.Callers = nil
 	}
-	days, err := s.o.Journal.Days(ctx, f)
+	days, err := s.o.Journal.DaysWithin(ctx, f)
 	if err != nil {
 		s.warn(fault.New(fault.Unavailable, "what earlier calls took is not known: %s", fault.Message(err)))
 		return nil

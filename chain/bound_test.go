@@ -22,13 +22,13 @@ func TestBounds(t *testing.T) {
 	t.Parallel()
 	e := engineOf(t, boundedFunctions(), chain.Options{MaxElements: 50}, false)
 	for name, test := range map[string]struct{ request, calls, bytes, tokens, ms string }{
-		"one call":              {`"steps":[{"fn":"give.flag"}]`, `[1,1,1]`, `[4,null,5]`, ``, `[0,null,30000]`},
+		"one call":              {`"steps":[{"fn":"give.flag"}]`, `[1,1,1]`, `[4,null,5]`, ``, `[0,null,300000]`},
 		"no schema":             {`"steps":[{"fn":"give.any"}]`, `[1,1,1]`, `null`, `null`, ``},
-		"constant":              {`"steps":[{"fn":"put.flag","timeoutMs":500}]`, `[1,1,1]`, `[4,4,4]`, ``, `[0,null,500]`},
+		"constant":              {`"steps":[{"fn":"put.flag","timeoutMs":500}]`, `[1,1,1]`, `[4,4,4]`, ``, `[0,null,300000]`},
 		"lite":                  {`"lite":true,"steps":[{"fn":"give.flag"}]`, ``, ``, `[1,null,5]`, ``},
 		"expression":            {`"lite":true,"steps":[{"expr":"1 + 1"}]`, `[0,0,0]`, `[1,1,1]`, `[1,1,1]`, ``},
 		"condition":             {`"steps":[{"fn":"give.flag","when":"1 > 2"}]`, `[0,1,1]`, `[0,null,5]`, ``, ``},
-		"elements":              {`"steps":[{"fn":"give.flag","forEach":"['a','b','c']"}]`, `[3,3,3]`, `[12,null,15]`, ``, `[0,null,90000]`},
+		"elements":              {`"steps":[{"fn":"give.flag","forEach":"['a','b','c']"}]`, `[3,3,3]`, `[12,null,15]`, ``, `[0,null,300000]`},
 		"elements of the input": {`"input":{"xs":[1,2]},"steps":[{"fn":"put.flag","forEach":"$input.xs"}]`, `[2,2,2]`, `[8,8,8]`, ``, ``},
 		"elements of a result":  {`"steps":[{"fn":"give.list"},{"fn":"give.flag","forEach":"$0"}]`, `[2,null,5]`, ``, ``, ``},
 		"of a member":           {`"steps":[{"fn":"give.row"},{"fn":"give.flag","forEach":"$0.tags"}]`, `[1,null,4]`, ``, ``, ``},

@@ -130,7 +130,8 @@ type Record struct {
 	Written  int
 }
 
-// Filter selects rows or days. The zero value selects all. Only Caller, Function, Chains, Since and Until apply to days.
+// Filter selects rows or days. The zero value selects all. Only Callers, Function, Functions, Chains, Since and Until
+// apply to days.
 type Filter struct {
 	IDPrefix  string     // only runs whose id begins with it
 	Callers   []string   // only runs and days of one of these; empty: any
@@ -141,6 +142,7 @@ type Filter struct {
 	NotOK     bool       // leave out runs with status OK
 	AtWorkers bool       // only runs that workers may have: handed over or not known (Row.HandoverLease), not ended, no approval awaited
 	Function  string     // only runs with this function in Row.Functions, and days of it; "": any
+	Functions []string   // only days of one of these functions; empty: any. Rows are not selected by it
 	Chains    []string   // only runs and days of chains with one of these names; empty: any
 	Since     time.Time  // only runs that began at this time or later, and days from its day on; zero: no limit
 	Until     time.Time  // only runs that began before this time, and days up to its day; zero: no limit

@@ -47,6 +47,21 @@ func (j *Journal) Parts(ctx context.Context, runs []string) (map[string]Parts, e
 	return j.driver.Parts(ctx, runs)
 }
 
+// DaysWithin is Days for a caller that does without if ctx ends first, however long a write takes.
+func (j *Journal) DaysWithin(ctx context.Context, f *Filter) ([]Day, error) {
+	flushed := make(chan struct{})
+	go func() {
+		defer close(flushed)
+		j.flush()
+	}()
+	select {
+	case <-flushed:
+		return j.driver.Days(ctx, f)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
 // Days is Driver.Days after a flush.
 func (j *Journal) Days(ctx context.Context, f *Filter) ([]Day, error) {
 	j.flush()

@@ -310,6 +310,7 @@ func (f *Filter) matchesBoth(caller, chain string) bool {
 
 func (f *Filter) matchesDay(d *Day) bool {
 	return f.matchesBoth(d.Caller, d.Chain) && (f.Function == "" || f.Function == d.Function) &&
+		(len(f.Functions) == 0 || slices.Contains(f.Functions, d.Function)) &&
 		(f.Since.IsZero() || d.Day >= DayOf(f.Since)) && (f.Until.IsZero() || d.Day <= DayOf(f.Until))
 }
 

@@ -46,6 +46,9 @@ func sizerAt(schema []byte, path []Element) (s *sizer, at gjson.Result, ok bool)
 		case element.Each, element.Optional:
 			return nil, at, false
 		case element.Index:
+			if child(at, "prefixItems").Exists() { // the first elements have schemas of their own
+				return nil, at, false
+			}
 			at = child(at, "items")
 		default:
 			at = child(child(at, "properties"), element.Key)

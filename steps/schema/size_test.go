@@ -38,6 +38,8 @@ func TestSize(t *testing.T) {
 		{`{"type":"object","properties":{"a":{"type":"null"}}}`, nil, 2, -1},
 		{`{"type":"object","required":["abc"]}`, nil, 6, -1},
 		{`{"anyOf":[{"type":"null"},{"type":"boolean"}]}`, nil, 4, 5}, {`{"allOf":[{"type":"string"},{"maxLength":1,"type":"string"}]}`, nil, 2, 14},
+		{`{"type":"array","prefixItems":[{"type":"string"}],"items":{"type":"boolean"}}`, []schema.Element{{Key: "0", Index: true}}, 1, -1},
+		{`{"type":"array","items":[{"type":"string"}]}`, []schema.Element{{Key: "0", Index: true}}, 1, -1},
 		{page, nil, 14, -1}, {page, key("next"), 2, 50}, {page, key("none"), 1, -1},
 		{page, []schema.Element{{Key: "items"}, {Key: "0", Index: true}, {Key: "id"}}, 1, 20},
 		{page, []schema.Element{{Key: "items"}, {Each: true}, {Key: "id"}}, 1, -1},

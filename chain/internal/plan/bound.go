@@ -16,7 +16,7 @@ type Bound struct {
 	Calls  Interval
 	Bytes  Interval // of all results, as MaxBytes counts them
 	Result Interval // bytes of the value of return
-	Micros Interval // time, without that of expressions
+	Micros int64    // time, most likely, without that of expressions; Unknown where nothing is known of a call
 
 	steps []stepBound // of the outermost chain
 }
@@ -32,13 +32,15 @@ type Bounder struct {
 	Context        context.Context          // ends the evaluation of what depends on the input alone
 	MaxElements    int64                    // of a forEach
 	MaxConcurrency int                      // calls at once
+	OnlyCalls      bool                     // schemas are not looked at: what is said of bytes means nothing
 	Seen           func(*steps.Entry) *Seen // nil: nothing is known of earlier calls, as where it returns nil
 }
 
 // stepBound is the bound of a step.
 type stepBound struct {
-	calls, bytes, result, micros Interval
-	elements                     Interval // of its forEach; only if it has one
+	calls, bytes, result Interval
+	elements             Interval // of its forEach; only if it has one
+	micros               int64
 }
 
 // Of returns the bound of a plan without faults.
@@ -56,9 +58,8 @@ func (b *Bounder) level(p *Plan, input []byte) *Bound {
 		for _, n := range s.After {
 			begins = later(begins, ends[n])
 		}
-		ends[i] = sum(begins, one.micros.Likely)
-		all.Micros.Likely = later(all.Micros.Likely, ends[i])
-		all.Micros.High = sum(all.Micros.High, one.micros.High) // however few run side by side
+		ends[i] = sum(begins, one.micros)
+		all.Micros = later(all.Micros, ends[i])
 	}
 	all.Result = b.returned(p, all.steps)
 	return all
@@ -84,7 +85,7 @@ func (b *Bounder) step(p *Plan, s *Step, before []stepBound, input []byte) stepB
 		e.result = n.times(e.result.plus(exactly(1))).plus(exactly(1)) // with commas and brackets
 		e.result.Low = max(e.result.Low, 2)
 		e.result = e.result.or(e.result.Low, 2) // an empty array has no comma to leave out
-		e.micros = Interval{0, b.likelyOfAll(s, n.Likely, e.micros.Likely), product(n.High, e.micros.High)}
+		e.micros = b.likelyOfAll(s, n.Likely, e.micros)
 	}
 	if s.When != nil { // it probably runs
 		e.calls.Low, e.bytes.Low, e.result = 0, 0, e.result.or(nullBytes, nullBytes)
@@ -136,14 +137,12 @@ func (b *Bounder) element(s *Step, input []byte) stepBound {
 	}
 	all := rounds.times(attempts)
 	e.calls, e.bytes = e.calls.times(all), e.bytes.times(all)
-	pauses := product(s.Delay.Microseconds(), int64(s.MaxRounds-1))
-	pauses += product(int64(s.MaxRounds), product(s.Backoff.Microseconds(), 1<<min(s.MaxRetries, maxDoublings)-1))
-	e.micros = Interval{0, product(e.micros.Likely, rounds.Likely), product(e.micros.High, all.High)}.plus(Interval{0, 0, min(pauses, maxSum)})
-	switch {
-	case s.Collect != nil:
+	e.micros = product(e.micros, rounds.Likely)
+	if s.Collect != nil {
 		e.result = Interval{2, Unknown, Unknown}
-	case s.Selector != nil:
-		e.result = selected(s, e.result)
+	}
+	if s.Selector != nil {
+		e.result = b.selected(s, e.result)
 	}
 	if s.OrElse != nil {
 		n := int64(len(s.OrElse))
@@ -153,7 +152,7 @@ func (b *Bounder) element(s *Step, input []byte) stepBound {
 }
 
 // selected returns the bounds of what select takes of a result.
-func selected(s *Step, result Interval) Interval {
+func (b *Bounder) selected(s *Step, result Interval) Interval {
 	value := Interval{1, Unknown, Unknown}
 	uses := s.Selector.Uses()
 	if len(uses) != 1 || !uses[0].Whole || uses[0].Lenient || uses[0].Root != refs.RootResult {
@@ -163,8 +162,8 @@ func selected(s *Step, result Interval) Interval {
 	if len(path) == 0 && !flat {
 		return result
 	}
-	if s.Fn != nil && !flat {
-		value.Low, value.High = schema.Size(s.Fn.Spec().Output, path)
+	if s.Fn != nil && !flat && s.Collect == nil {
+		value.Low, value.High = b.size(s.Fn, path)
 	}
 	if uses[0].Expression {
 		value = value.or(nullBytes, nullBytes)
@@ -174,47 +173,40 @@ func selected(s *Step, result Interval) Interval {
 
 // call returns the bound of one call, inline chain or expression.
 func (b *Bounder) call(s *Step, input []byte) stepBound {
-	limit := Interval{0, Unknown, Unknown}
-	if s.Timeout > 0 {
-		limit.High = s.Timeout.Microseconds()
-	}
 	switch {
 	case s.Inline != nil:
 		inner := b.level(s.Inline, b.innerInput(s, input))
-		inner.Micros.Low = 0
-		if s.Timeout > 0 {
-			inner.Micros = inner.Micros.AtMost(limit.High)
-		}
 		return stepBound{calls: inner.Calls, bytes: inner.Bytes, result: inner.Result, micros: inner.Micros}
 	case s.Fn == nil:
-		limit.Likely = 0
 		result := Interval{1, Unknown, Unknown}
-		if s.Expr != nil && b.constant(s.Expr.Uses(), s.Expr.String(), input) {
+		if s.Expr != nil && !b.OnlyCalls && b.constant(s.Expr.Uses(), s.Expr.String(), input) {
 			if value, err := s.Expr.Eval(b.Context, &refs.Scope{Input: input}); err == nil {
 				result = exactly(int64(len(value)))
 			}
 		}
-		return stepBound{result: result, micros: limit}
+		return stepBound{result: result}
 	}
-	if s.Patient {
-		limit.High = product(limit.High, patience)
-	}
-	low, high := schema.Size(s.Fn.Spec().Output, nil)
+	low, high := b.size(s.Fn, nil)
 	if s.Projection != nil {
 		low = 1
 	}
-	result := Interval{low, Unknown, high}
+	result, micros := Interval{low, Unknown, high}, int64(Unknown)
 	if seen := b.seen(s); seen != nil {
-		result.Likely, limit.Likely = seen.Bytes, seen.P50.Microseconds()
+		result.Likely, micros = seen.Bytes, seen.P50.Microseconds()
 	}
 	if result.Likely == Unknown && low == high {
 		result.Likely = low
 	}
-	return stepBound{calls: exactly(1), result: result.inside(), micros: limit}
+	return stepBound{calls: exactly(1), result: result.inside(), micros: micros}
 }
 
-// patience is by how much signs of life of a function put off its time limit at most (see steps.WithPatience).
-const patience = 10
+// size returns between how many bytes a function's results have at a path, as far as its schema tells.
+func (b *Bounder) size(fn *steps.Entry, path []schema.Element) (low, high int64) {
+	if b.OnlyCalls {
+		return 1, Unknown
+	}
+	return schema.Size(fn.Spec().Output, path)
+}
 
 // innerInput returns the $input of an inline chain if it does not depend on results; else nil.
 func (b *Bounder) innerInput(s *Step, input []byte) []byte {
@@ -279,7 +271,7 @@ func (b *Bounder) referred(p *Plan, u *refs.Use, of []stepBound) Interval {
 		return of[u.Step].result
 	default:
 		if from = from.at(path); from.fn != nil && from.arrays == 0 {
-			value.Low, value.High = schema.Size(from.fn.Spec().Output, from.path)
+			value.Low, value.High = b.size(from.fn, from.path)
 			return value.or(nullBytes, nullBytes)
 		}
 	}

@@ -9,7 +9,8 @@ func (c *compilation) checkBound(p *Plan) {
 	if !calls && !c.Limits.namesBytes {
 		return
 	}
-	b := (&Bounder{Context: c.guard.ctx, MaxElements: int64(c.rules.MaxElements), MaxConcurrency: c.rules.MaxConcurrency}).Of(p)
+	b := (&Bounder{Context: c.guard.ctx, MaxElements: int64(c.rules.MaxElements), MaxConcurrency: c.rules.MaxConcurrency,
+		OnlyCalls: !c.Limits.namesBytes}).Of(p)
 	if limit := int64(c.Limits.Calls); calls && b.Calls.Low > limit {
 		s, n := costliest(p, b, func(s *stepBound) int64 { return s.calls.Low })
 		c.Faults.Add(fault.New(fault.LimitExceeded, "the chain makes at least %d calls, the limit is %d (budget.maxCalls): split it, or give %s, "+

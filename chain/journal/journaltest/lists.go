@@ -116,6 +116,11 @@ func days(t *testing.T, s Store) {
 	again := journal.Write{ID: "run_a", Lease: 1,
 		Days: []journal.Day{day(start, "a.b", time.Millisecond), day(start.AddDate(0, 0, 1), "a.b", time.Hour)}}
 	write(t, d, w, again)
+	for want, names := range map[int][]string{3: nil, 2: {"none", "a.b"}, 0: {"none"}} {
+		if of, err := d.Days(t.Context(), &journal.Filter{Functions: names}); len(of) != want || err != nil {
+			t.Errorf("%d days of the functions %v, want %d: %v", len(of), names, want, err)
+		}
+	}
 	got, err := d.Days(t.Context(), &journal.Filter{Function: "a.b", Until: start})
 	if err != nil || len(got) != 1 {
 		t.Fatalf("days %+v, %v", got, err)

@@ -387,6 +387,9 @@ func (d *Driver) Days(ctx context.Context, f *journal.Filter) (days []journal.Da
 	if f.Function != "" {
 		w.and("fn = ", validText(f.Function))
 	}
+	if len(f.Functions) > 0 {
+		w.in("fn", f.Functions)
+	}
 	if !f.Since.IsZero() {
 		w.and("day >= ", journal.DayOf(f.Since))
 	}

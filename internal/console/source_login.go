@@ -207,7 +207,7 @@ func (c *console) comeBack(w http.ResponseWriter, r *http.Request) {
 	here := Path + callbackPath + url.PathEscape(r.PathValue("name")) + "?" + query.Encode()
 	w.Header().Set("Refresh", "0; url="+here)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = io.WriteString(w, `<!doctype html><title>onecall</title><a href="`+html.EscapeString(here)+`">Go on</a>`)
+	_, _ = io.WriteString(w, `<!doctype html><title>onecall</title><link rel="icon" href="data:,"><a href="`+html.EscapeString(here)+`">Go on</a>`)
 }
 
 // finishLogin takes the answer to a login that this session has begun.

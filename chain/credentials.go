@@ -3,10 +3,16 @@ package chain
 import (
 	"slices"
 
+	"github.com/onecall-mcp/onecall/chain/internal/ledger"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
+	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/decode"
 )
+
+// BoundTo returns the sources, or functions, that a run calls with the credential of its caller: only a request that brings the same one can
+// continue the run or undo it.
+func BoundTo(past *journal.Past) []string { return ledger.BoundTo(past) }
 
 // credentialsOf returns the credentials of the request's caller with which a plan may call functions, each once.
 func (s *request) credentialsOf(p *plan.Plan) (ids []string) {

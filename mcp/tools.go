@@ -79,7 +79,8 @@ func (f *toolset) reachOf(view *steps.View) (can reach) {
 	for _, entry := range view.Registry().All() {
 		add(entry.Spec())
 	}
-	for _, source := range steps.AbsentSources(view) {
+	down, locked := steps.AbsentSources(view)
+	for _, source := range append(down, locked...) {
 		for _, effect := range []steps.Effect{steps.Read, steps.Write, steps.Destroy} {
 			if spec := view.SampleSpec(source, effect); spec != nil {
 				add(spec)

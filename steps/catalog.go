@@ -24,14 +24,17 @@ type CatalogOptions struct {
 	Wrap func(*Registry) (*Registry, error)
 	// Credentials hold what callers bring for sources that are called as their callers; nil: there are none.
 	Credentials Credentials
+	// Unbound is for those who know the whole configuration, as at a command line: functions that each caller needs a credential for are there
+	// without one, too, so that chains can be checked against them. No plan that calls one is carried out.
+	Unbound bool
 	// Closed describes a function that onecall would have if the configuration opened it, and the key that opens it; nil: name is no such
 	// function. May be nil.
 	Closed func(name string) (would *Spec, key string)
 	// Admit says how a function, after the settings, differs from what the operator has accepted ("": it does not), and whether it is in the
 	// registries nevertheless. One goroutine calls it at a time. nil: all functions are.
 	Admit func(source string, spec *Spec) (differs string, serves bool)
-	// BrokenChains receives, for each new registry, the saved chains that are left out, with the reason. One goroutine
-	// calls it at a time. May be nil.
+	// BrokenChains receives, for each new registry, the saved chains that are left out for all callers, with the reason; one that wraps
+	// ErrCredential: only callers with a credential of their own have the chain. One goroutine calls it at a time. May be nil.
 	BrokenChains func(why map[string]*fault.Error)
 }
 
@@ -45,6 +48,7 @@ type Catalog struct {
 	offeredBy map[string]*member
 	warned    map[string]bool // warnings that were already given
 	base      *Registry       // the registry before Wrap
+	whole     *Registry       // what Whole returns
 	current   *Registry
 	closed    bool
 
@@ -109,6 +113,7 @@ func NewCatalog(o *CatalogOptions) (*Catalog, error) {
 		return nil, err
 	}
 	c.current, err = c.options.Wrap(c.base)
+	c.whole = c.current
 	return c, err
 }
 
@@ -181,9 +186,14 @@ func (c *Catalog) Registry() *Registry {
 		return c.current
 	}
 	base, offeredBy, err := c.rebuild(dirty)
-	var current *Registry
+	var current, whole *Registry
 	if err == nil {
-		current, err = c.options.Wrap(base.open())
+		whole, err = c.options.Wrap(base)
+	}
+	if current = whole; err == nil && !c.options.Unbound {
+		if open := base.open(); open != base {
+			current, err = c.options.Wrap(open)
+		}
 	}
 	if err != nil {
 		for m := range dirty {
@@ -199,21 +209,32 @@ func (c *Catalog) Registry() *Registry {
 	for name, m := range offeredBy {
 		m.names[name] = true
 	}
-	c.current = c.linkChains(current)
+	c.linkChains(current, whole)
 	return c.current
 }
 
-// linkChains links the saved chains of a registry. They may call functions that Wrap added.
-func (c *Catalog) linkChains(wrapped *Registry) *Registry {
+// Whole returns the functions that all callers together can have, those that need a credential of each included, and the sources with
+// them: what the configuration says, whoever calls. Only functions of sources that have others for each credential are not known.
+func (c *Catalog) Whole() (*Registry, []SourceInfo) {
+	infos := c.sources("", true)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.whole, infos
+}
+
+// linkChains links the saved chains of the registries, which may be the same. They may call functions that Wrap added.
+func (c *Catalog) linkChains(current, whole *Registry) {
 	broken := map[string]*fault.Error{}
-	linked := wrapped.LinkChains(func(name string, why *fault.Error) {
-		broken[name] = ScrubFault(c.options.Scrubber, why)
+	c.whole = whole.LinkChains(func(name string, why *fault.Error) {
+		broken[name] = ScrubFault(c.options.Scrubber, c.orLocked(why))
 		delete(c.offeredBy[name].names, name) // Registry has just made the map, and nothing has read it yet
 	})
+	if c.current = c.whole; current != whole {
+		c.current = current.LinkChains(func(name string, _ *fault.Error) { delete(c.offeredBy[name].names, name) })
+	}
 	if c.options.BrokenChains != nil {
 		c.options.BrokenChains(broken)
 	}
-	return linked
 }
 
 // warn passes on each warning only once.
@@ -310,10 +331,11 @@ type SourceInfo struct {
 }
 
 // Sources returns all sources in the order in which they were added.
-func (c *Catalog) Sources() []SourceInfo { return c.sources("") }
+func (c *Catalog) Sources() []SourceInfo { return c.sources("", c.options.Unbound) }
 
-// sources returns all sources as callers with these credentials know them.
-func (c *Catalog) sources(credentials string) []SourceInfo {
+// sources returns all sources as callers with these credentials know them; unbound: those whose functions are known to the configuration are
+// not locked.
+func (c *Catalog) sources(credentials string, unbound bool) []SourceInfo {
 	c.Registry() // brings the members' names and states up to date
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -322,7 +344,8 @@ func (c *Catalog) sources(credentials string) []SourceInfo {
 		infos[i] = SourceInfo{Name: m.name, Status: c.status(m), Functions: m.names, Differing: m.differing}
 		if view, _ := m.personal(c, credentials); view != nil {
 			infos[i].Status = c.cleanStatus(view.Status())
-		} else if missing := c.missing(m.name); missing != nil && c.credential(credentials, m.name) == nil {
+		} else if missing := c.missing(m.name); missing != nil && c.credential(credentials, m.name) == nil &&
+			(!unbound || infos[i].State == StateLocked) {
 			infos[i].lock(missing)
 		}
 	}

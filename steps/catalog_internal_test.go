@@ -58,7 +58,7 @@ func TestCatalogFollowsItsSources(t *testing.T) {
 	if f := Unavailable(c, "bb.three"); f != nil {
 		t.Errorf("Unavailable(bb.three) = %v, want nil", f)
 	}
-	if absent := AbsentSources(c); len(absent) != 1 || absent[0] != "b" {
+	if absent := absentFrom(c); len(absent) != 1 || absent[0] != "b" {
 		t.Errorf("got absent sources %v, want b", absent)
 	}
 	infos := c.Sources()

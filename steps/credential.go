@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -180,11 +181,12 @@ func (r *Registry) open() *Registry {
 	return r
 }
 
-// as returns the functions of a registry for a caller: those that need a credential carry it, and are left out if find has none.
-func (r *Registry) as(find func(name string) *Credential) *Registry {
-	c := r.View(func(s *Spec) bool { return s.Needs == "" || find(s.Needs) != nil })
+// as returns the functions of a registry for a caller: those that need a credential carry it. If find has none, they are left out, unless
+// unbound says that they stay without.
+func (r *Registry) as(find func(name string) *Credential, unbound bool) *Registry {
+	c := r.View(func(s *Spec) bool { return s.Needs == "" || unbound || find(s.Needs) != nil })
 	for i, e := range c.entries {
-		if e == nil || e.spec.Needs == "" {
+		if e == nil || e.spec.Needs == "" || find(e.spec.Needs) == nil {
 			continue
 		}
 		own, spec := find(e.spec.Needs), *e.spec
@@ -201,7 +203,7 @@ func (r *Registry) as(find func(name string) *Credential) *Registry {
 // lockedFunctions returns, as sources of their own, the functions of other sources that callers with these credentials would see with a
 // credential for the function alone, such as HTTP endpoints.
 func (c *Catalog) lockedFunctions(credentials string, keep func(*Spec) bool) (list []SourceInfo) {
-	if c.options.Credentials == nil {
+	if c.options.Credentials == nil || c.options.Unbound {
 		return nil
 	}
 	c.mu.Lock()
@@ -224,4 +226,96 @@ func (s *SourceInfo) lock(missing *fault.Error) {
 	if hasKnownFunctions(s.State) || s.State == StateLocked {
 		s.Status = Status{State: StateLocked, Error: missing, Version: s.Version}
 	}
+}
+
+// orLocked returns why a chain is left out: that only callers with a credential have the function that it misses, if so, else why.
+func (c *Catalog) orLocked(why *fault.Error) *fault.Error {
+	missing := new(MissingFunctionError)
+	if !errors.As(why, &missing) {
+		return why
+	}
+	original := c.options.Settings.originalName(missing.Name)
+	for _, m := range c.members {
+		if m.state == StateLocked && (beginsWith(missing.Name, m.name) || beginsWith(original, m.name)) {
+			if locked := c.missing(m.name); locked != nil {
+				locked.Err = ErrCredential
+				return locked
+			}
+		}
+	}
+	return why
+}
+
+// MissingCredential returns why a function of a provider cannot be called: it needs a credential of its caller, who has brought none; nil: it
+// needs none, or has it.
+func MissingCredential(p Provider, spec *Spec) *fault.Error {
+	s, ok := p.(sourceLister)
+	if !ok || spec.Needs == "" || spec.Credential != "" {
+		return nil
+	}
+	return s.missing(spec.Needs)
+}
+
+func (v *View) missing(name string) *fault.Error { return v.catalog.missing(name) }
+
+// MayUse returns a function that reports whether the caller may use a function by its rights, whatever credential it has brought. One of a
+// source that has others for each credential counts as one that destroys, since nothing else is known of it.
+func (v *View) MayUse() func(name string) bool {
+	whole, sources := v.catalog.Whole()
+	sources = slices.DeleteFunc(sources, func(s SourceInfo) bool { return s.State != StateLocked })
+	has := v.narrow(whole)
+	return func(name string) bool {
+		original := v.settings().Original(name)
+		for _, source := range sources {
+			if beginsWith(original, source.Name) {
+				fn, hidden := v.settings().Apply(Function{Spec: Spec{Name: original, Effect: Destroy, EffectDeclared: true}})
+				return !hidden && v.keep(&fn.Spec)
+			}
+		}
+		return has.Has(name)
+	}
+}
+
+// LockedChain is a saved chain that its caller could use with a credential of its own.
+type LockedChain struct {
+	Name string       // of the function
+	Why  *fault.Error // what to bring
+}
+
+// LockedChains returns the saved chains that the caller could use with credentials that it has not brought.
+func (v *View) LockedChains() (list []LockedChain) {
+	if v.catalog.options.Credentials == nil {
+		return nil
+	}
+	whole, _ := v.catalog.Whole()
+	has := v.Registry()
+	for _, e := range v.narrow(whole).All() {
+		if e.spec.Saved == nil || has.Has(e.spec.Name) {
+			continue
+		}
+		for _, name := range e.spec.Saved.calls {
+			called, err := whole.Resolve(name)
+			if err != nil || called.spec.Needs == "" || v.catalog.credential(v.credentials, called.spec.Needs) != nil {
+				continue
+			}
+			if why := v.missing(called.spec.Needs); why != nil {
+				list = append(list, LockedChain{e.spec.Name, why})
+				break
+			}
+		}
+	}
+	return list
+}
+
+// lockedChain returns why a saved chain is not there for a caller that could use it with a credential of its own; nil: it is no such chain.
+func (v *View) lockedChain(name string) *fault.Error {
+	folded := FoldName(name)
+	for _, chain := range v.LockedChains() {
+		if folded == FoldName(chain.Name) || folded == FoldName(strings.TrimPrefix(chain.Name, ChainSource+".")) {
+			why := chain.Why.Under("") // a copy
+			why.Message = chain.Name + " cannot be called yet: " + why.Message
+			return why
+		}
+	}
+	return nil
 }

@@ -27,6 +27,7 @@ func (r *Registry) Starting() <-chan struct{} { return nil }
 type sourceLister interface {
 	Sources() []SourceInfo
 	settings() *Settings
+	missing(credential string) *fault.Error
 }
 
 func (c *Catalog) settings() *Settings { return c.options.Settings }
@@ -59,7 +60,8 @@ func beginsWith(name, source string) bool {
 	return strings.IndexByte(separators, name[len(source)]) >= 0
 }
 
-// Unavailable returns a fault with the code unavailable if name may be a function of a source that is unavailable; else nil.
+// Unavailable returns a fault if name may be a function of a source that is unavailable, or of one that the caller could use with a
+// credential of its own; else nil.
 func Unavailable(p Provider, name string) *fault.Error {
 	_, candidates := sourcesOf(p, name)
 	for _, source := range candidates {
@@ -67,18 +69,25 @@ func Unavailable(p Provider, name string) *fault.Error {
 			return source.unavailable()
 		}
 	}
+	if v, ok := p.(*View); ok {
+		return v.lockedChain(name)
+	}
 	return nil
 }
 
-// AbsentSources returns the names of the unavailable sources, whose functions may be unknown.
-func AbsentSources(p Provider) (names []string) {
+// AbsentSources returns the names of the sources whose functions may be unknown: those that are down, and those that are there for callers
+// with a credential of their own.
+func AbsentSources(p Provider) (down, locked []string) {
 	all, _ := sourcesOf(p, "")
 	for _, source := range all {
-		if !hasKnownFunctions(source.State) {
-			names = append(names, source.Name)
+		switch {
+		case source.State == StateLocked:
+			locked = append(locked, source.Name)
+		case !hasKnownFunctions(source.State):
+			down = append(down, source.Name)
 		}
 	}
-	return names
+	return down, locked
 }
 
 // ClosedBy returns the key of the configuration that would open a missing function; "": there is none, or the caller could not use the

@@ -100,7 +100,7 @@ func (c *Catalog) variant(functions map[string][]Function, credentials string) (
 			found[name] = c.credential(credentials, name)
 		}
 		return found[name]
-	}).With(added...)
+	}, c.options.Unbound).With(added...)
 	if err == nil {
 		registry, err = c.options.Wrap(registry)
 	}

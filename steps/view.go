@@ -88,7 +88,7 @@ func (v *View) Starting() <-chan struct{} {
 // Sources returns the sources that the caller may know of, with the functions that it may use.
 func (v *View) Sources() []SourceInfo {
 	v.refreshCredentials()
-	all := v.catalog.sources(v.credentials)
+	all := v.catalog.sources(v.credentials, v.catalog.options.Unbound)
 	registry := v.Registry()
 	for i := range all {
 		v.setFunctions(&all[i])

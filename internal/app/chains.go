@@ -33,6 +33,7 @@ type savedChains struct {
 	mu       sync.Mutex
 	invalid  map[string]*fault.Error // by file: why it is invalid
 	unlinked map[string]*fault.Error // by function name, as in files: why the registry left it out
+	personal map[string]*fault.Error // likewise, those that only callers with a credential of their own have
 }
 
 // openChains reads the folder of saved chains and adds them to the catalog as a source, if there are any.
@@ -178,9 +179,13 @@ func (a *App) setBrokenChains(why map[string]*fault.Error) {
 	}
 	a.chains.mu.Lock()
 	defer a.chains.mu.Unlock()
-	a.chains.unlinked = map[string]*fault.Error{}
+	a.chains.unlinked, a.chains.personal = map[string]*fault.Error{}, map[string]*fault.Error{}
 	for name, f := range why {
-		a.chains.unlinked[a.settings.Original(name)] = f
+		list := a.chains.unlinked
+		if errors.Is(f, steps.ErrCredential) {
+			list = a.chains.personal
+		}
+		list[a.settings.Original(name)] = f
 	}
 }
 
@@ -190,25 +195,50 @@ func (a *App) BrokenChains() []*fault.Error {
 	return list
 }
 
+// AwayChains returns the valid chains that cannot be linked here, with the reason: an unavailable source has a function that they call, or
+// only callers with a credential of their own have it.
+func (a *App) AwayChains() []*fault.Error {
+	away, _ := a.notLinked()
+	return away
+}
+
+// notLinked returns the faults of valid chains that cannot be linked: those of AwayChains, and those with another reason.
+func (a *App) notLinked() (away, wrong []*fault.Error) {
+	if a.chains == nil {
+		return nil, nil
+	}
+	a.Catalog.Registry() // brings them up to date
+	a.chains.mu.Lock()
+	unlinked := maps.Clone(a.chains.unlinked)
+	maps.Copy(unlinked, a.chains.personal)
+	a.chains.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(unlinked)) {
+		why, list := unlinked[name], &wrong
+		if errors.Is(why, steps.ErrCredential) {
+			if a.Functions().Registry().Has(name) { // by a login
+				continue
+			}
+			list = &away
+		} else if missing := new(steps.MissingFunctionError); errors.As(why, &missing) {
+			if down := steps.Unavailable(a.Catalog, missing.Name); down != nil {
+				why, list = down, &away
+			}
+		}
+		*list = append(*list, withFile(cmp.Or(a.chains.files[name], name), why))
+	}
+	return away, wrong
+}
+
 func (s *subject) suspectChains() []*fault.Error { return s.SuspectChains() }
 
-// SuspectChains returns the faults of valid chains that cannot be linked, unless an unavailable source is the reason, and of chains whose
-// short name means another function.
-func (a *App) SuspectChains() (list []*fault.Error) {
+// SuspectChains returns the faults of valid chains that cannot be linked, except those of AwayChains, and of chains whose short name means
+// another function.
+func (a *App) SuspectChains() []*fault.Error {
 	if a.chains == nil {
 		return nil
 	}
-	registry := a.Catalog.Registry()
-	a.chains.mu.Lock()
-	unlinked := maps.Clone(a.chains.unlinked)
-	a.chains.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(unlinked)) {
-		why := unlinked[name]
-		if missing := new(steps.MissingFunctionError); errors.As(why, &missing) && steps.Unavailable(a.Catalog, missing.Name) != nil {
-			continue // the fault lies with the source
-		}
-		list = append(list, withFile(cmp.Or(a.chains.files[name], name), why))
-	}
+	_, list := a.notLinked()
+	registry, _ := a.Catalog.Whole()
 	for _, fn := range a.chains.functions {
 		short := strings.TrimPrefix(fn.Name, steps.ChainSource+".")
 		if entry, err := registry.Resolve(short); err == nil && entry.Spec().Saved == nil {

@@ -63,8 +63,9 @@ type subject struct {
 }
 
 func (a *App) subject() *subject {
-	s := &subject{App: a, registry: a.Catalog.Registry()}
-	for _, info := range a.Catalog.Sources() {
+	registry, sources := a.Catalog.Whole()
+	s := &subject{App: a, registry: registry}
+	for _, info := range sources {
 		switch info.State {
 		case steps.StateReady, steps.StateIdle:
 			continue

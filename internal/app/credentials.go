@@ -21,7 +21,36 @@ func (o *sourceOpener) openCredentials() steps.Credentials {
 		before = o.before.credentials
 	}
 	o.credentials = credential.New(rules, before)
+	if !o.process.serve {
+		return atCommand{o.credentials, rules}
+	}
 	return o.credentials
+}
+
+// atCommand are the credentials of a command, which has no request that could bring one.
+type atCommand struct {
+	*credential.Table
+	rules []credential.Rule
+}
+
+// Missing implements steps.Credentials. It says who has what a command lacks.
+func (c atCommand) Missing(name string) *fault.Error {
+	for i := range c.rules {
+		r, brings := &c.rules[i], ""
+		switch {
+		case r.Name != name:
+			continue
+		case r.Exchange != nil:
+			brings = "come with a token of the authorization server"
+		case len(r.Pass) > 0:
+			brings = "send " + credential.HeadersInWords(r.Pass)
+		default:
+			return c.Table.Missing(name)
+		}
+		return fault.New(fault.Denied, "%s is called with each caller's own credential, and a command has none: callers of onecall serve that "+
+			"%s can call it", name, brings)
+	}
+	return nil
 }
 
 // credentialRules returns what callers bring for the sources of the configuration.

@@ -185,6 +185,11 @@ func (e *examination) checkRunning(ctx context.Context) {
 		e.source(&info, time.Since(began))
 		e.lock(&info)
 	}
+	for _, f := range e.AwayChains() {
+		if errors.Is(f, steps.ErrCredential) { // else the fault is that of the source
+			e.add(CheckSource, steps.ChainSource, StatusOK, f.Message, "")
+		}
+	}
 	for _, f := range e.Suspects() {
 		e.addWarning(f)
 	}
@@ -205,11 +210,14 @@ func (e *examination) source(info *steps.SourceInfo, waited time.Duration) {
 	if len(info.Functions) == 1 {
 		offers = "1 function"
 	}
+	if e.credentials != nil && e.credentials.Missing(info.Name) != nil {
+		offers += ", called with each caller's own credential"
+	}
 	switch {
 	case info.State == steps.StateDisabled:
 		e.add(CheckSource, info.Name, StatusOK, "disabled", "")
 	case info.State == steps.StateLocked:
-		e.add(CheckSource, info.Name, StatusOK, "called with each caller's own credential, so it is not looked at", "")
+		e.add(CheckSource, info.Name, StatusOK, "called with each caller's own credential, which also says what functions it has: not looked at", "")
 	case info.State == steps.StateReady || info.State == steps.StateIdle:
 		if info.Error != nil {
 			e.add(CheckSource, info.Name, StatusWarn, offers+"; "+info.Error.Message, "")

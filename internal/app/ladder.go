@@ -83,7 +83,8 @@ func (a *App) brokenRungs() (broken []*fault.Error) {
 	if a.process.NoSources || a.cassette != nil {
 		return nil
 	}
-	absent := len(steps.AbsentSources(a.Catalog)) > 0
+	down, locked := steps.AbsentSources(a.Catalog)
+	absent := len(down)+len(locked) > 0
 	for _, f := range a.ladder.Unresolved(a.Catalog.Registry()) {
 		name := rungName(a.config, f)
 		if steps.Qualified(a.Catalog, name) && steps.Unavailable(a.Catalog, name) == nil || !absent {

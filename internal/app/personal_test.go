@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/syncbuf"
 )
 
@@ -83,17 +85,24 @@ func (u *upstreams) record(r *http.Request) int64 {
 
 // gateway is a served configuration.
 type gateway struct {
-	url    string
-	config string // its file
-	log    syncbuf.Buffer
-	tokens sync.Map // of callers, by name; that of ann is token-of-ann if it has none
+	url      string
+	config   string // its file
+	log      syncbuf.Buffer
+	tokens   sync.Map       // of callers, by name; that of ann is token-of-ann if it has none
+	reported syncbuf.Buffer // its warnings
 }
+
+func (g *gateway) warnings() string { return g.reported.String() }
 
 // listening is a Reporter that tells where a server listens.
 type listening struct {
 	silent
-	at chan string
+	at       chan string
+	reported io.Writer
 }
+
+// Warn implements Reporter.
+func (l listening) Warn(f *fault.Error) { fmt.Fprintln(l.reported, f.At, f.Message) }
 
 func (l listening) Notice(format string, args ...any) {
 	if strings.HasPrefix(format, "listening on") {
@@ -103,9 +112,13 @@ func (l listening) Notice(format string, args ...any) {
 
 // serveGateway serves a configuration over HTTP until the test ends.
 func serveGateway(t *testing.T, text string, with ...func(*ServeOptions)) *gateway {
-	folder, g := t.TempDir(), &gateway{}
+	return serveIn(t, t.TempDir(), text, with...)
+}
+
+func serveIn(t *testing.T, folder, text string, with ...func(*ServeOptions)) *gateway {
+	g := &gateway{}
 	write(t, folder, "stock.json", personalDocument)
-	reporter := listening{at: make(chan string, 1)}
+	reporter := listening{at: make(chan string, 1), reported: &g.reported}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	g.config = write(t, folder, "onecall.yaml", text)

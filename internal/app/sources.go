@@ -61,6 +61,7 @@ func (a *App) openSources(cfg *config.File, faults []*fault.Error, before *App) 
 		Scrubber:     scrubber,
 		Wrap:         a.wrap,
 		Credentials:  o.openCredentials(),
+		Unbound:      !p.serve,
 		Closed:       func(name string) (*steps.Spec, string) { return closedFunction(cfg, name) },
 		BrokenChains: a.setBrokenChains,
 		Admit:        o.openToolLock(),

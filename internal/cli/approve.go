@@ -14,6 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 func newApproveCommand(c *cli) *cobra.Command {
@@ -178,13 +179,16 @@ func (c *cli) tellDecision(ctx context.Context, a *app.App, id string, waiting i
 		c.noticef("%s still waiting: onecall approve%s %s --show shows what", plural(int64(waiting), "call"), c.configFlag(), id)
 		return
 	}
-	approved, ends := decided(ctx, a, id)
+	approved, ends, bound := decided(ctx, a, id)
 	continues, err := c.reportDecision(ctx, a, id)
 	switch {
 	case err != nil:
 		c.noticef("the engine could not be told, so workers see the decision only within ten minutes: %s", fault.Message(err))
 	case continues:
 		c.noticef("workers continue the run")
+	case approved && bound != nil:
+		c.noticef(`the run's caller makes the calls, with its own credential for %s, by {"resume": %q}: no command has that`,
+			strings.Join(bound, ", "), id)
 	case approved && ends:
 		c.noticef("onecall resume%s %s makes the calls that come before the denied one", c.configFlagOf(ctx, a, id), id)
 	case approved:
@@ -192,18 +196,25 @@ func (c *cli) tellDecision(ctx context.Context, a *app.App, id string, waiting i
 	}
 }
 
-// decided reports whether calls of a run are approved and not made yet, and whether the run ends at one that was denied.
-func decided(ctx context.Context, a *app.App, id string) (approved, ends bool) {
+// decided reports whether calls of a run are approved and not made yet, whether the run ends at one that was denied, and with which
+// credentials of its caller alone it goes on.
+func decided(ctx context.Context, a *app.App, id string) (approved, ends bool, bound []string) {
 	calls, err := chain.Waiting(ctx, a.Journal, id)
 	if err != nil {
-		return false, false
+		return false, false, nil
 	}
 	for _, call := range calls {
 		approved = approved || call.Get("approved").Bool()
 		ends = ends || call.Get("denied").Exists()
 	}
 	past, err := a.Journal.Read(ctx, id, nil)
-	return approved, ends && err == nil && chain.EndsWhereDenied(past)
+	if err != nil {
+		return approved, false, nil
+	}
+	if !steps.HasCredentials(a.Credentials(), strings.Join(past.Credentials, " ")) {
+		bound = chain.BoundTo(past)
+	}
+	return approved, ends && chain.EndsWhereDenied(past), bound
 }
 
 // configFlagOf is configFlag for a run, which may have been made with another configuration than this command.

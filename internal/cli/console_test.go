@@ -21,6 +21,12 @@ import (
 // serveConsole starts a command that serves a console, and returns the address that its messages name.
 func serveConsole(t *testing.T, folder string, args ...string) (address string) {
 	t.Helper()
+	return serve(t, folder, consoleAddress, args...)
+}
+
+// serve starts a command that serves, and returns the address of this form that its messages name.
+func serve(t *testing.T, folder string, form *regexp.Regexp, args ...string) (address string) {
+	t.Helper()
 	cmd := clitest.Command(t, folder, args...)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
@@ -36,7 +42,7 @@ func serveConsole(t *testing.T, folder string, args ...string) (address string) 
 	lines := bufio.NewScanner(stderr)
 	var said strings.Builder
 	for lines.Scan() {
-		if address = consoleAddress.FindString(lines.Text()); address != "" {
+		if address = form.FindString(lines.Text()); address != "" {
 			go func() { _, _ = io.Copy(io.Discard, stderr) }()
 			return address
 		}
@@ -48,6 +54,7 @@ func serveConsole(t *testing.T, folder string, args ...string) (address string) 
 
 var (
 	consoleAddress = regexp.MustCompile(`http://127\.0\.0\.1:\d+/console/[\w?=-]*`)
+	clientAddress  = regexp.MustCompile(`http://127\.0\.0\.1:\d+/mcp`)
 	hiddenField    = regexp.MustCompile(`<input type="hidden" name="([a-z]+)" value="([^"]*)"`)
 )
 

@@ -30,6 +30,7 @@ import (
 type chainList struct {
 	Chains []savedChain `json:"chains"`
 	Broken []string     `json:"broken,omitempty"`
+	Away   []string     `json:"away,omitempty"` // valid, and not usable here
 }
 
 type savedChain struct {
@@ -62,7 +63,7 @@ func newListCommand(c *cli) *cobra.Command {
 			if asJSON {
 				return c.writeValue(list)
 			}
-			for _, f := range a.SuspectChains() {
+			for _, f := range append(a.SuspectChains(), a.AwayChains()...) {
 				c.warn(f)
 			}
 			return c.writeChains(list)
@@ -85,6 +86,11 @@ func listChains(ctx context.Context, a *app.App) *chainList {
 	}
 	for _, f := range a.BrokenChains() {
 		list.Broken = append(list.Broken, f.Message)
+	}
+	for _, f := range a.AwayChains() {
+		if errors.Is(f, steps.ErrCredential) { // else it is in broken
+			list.Away = append(list.Away, f.Message)
+		}
 	}
 	return list
 }

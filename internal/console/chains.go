@@ -16,7 +16,8 @@ import (
 // chainsView is the page of saved chains.
 type chainsView struct {
 	Chains []savedChain
-	Broken []*fault.Error // those that cannot be used; only for those who see all
+	Locked []steps.LockedChain // those that the viewer's client could use
+	Broken []*fault.Error      // those that cannot be used; only for those who see all
 }
 
 // savedChain is a saved chain that the viewer may use.
@@ -38,7 +39,7 @@ func showChains(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &chainsView{}
+	v := &chainsView{Locked: view.LockedChains()}
 	for _, e := range view.Registry().All() {
 		if e.Spec().Saved != nil {
 			v.Chains = append(v.Chains, savedChainOf(e))

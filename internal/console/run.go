@@ -16,6 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/draw"
 	"github.com/onecall-mcp/onecall/internal/history"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 const (
@@ -47,6 +48,7 @@ type runView struct {
 type runActs struct {
 	Acts, Resumes, Waits, Undoes bool
 	Denied                       bool   // calls were denied that can be approved
+	Bound                        bool   // the run calls sources with its caller's own credential, which the viewer has not brought
 	Flags                        string // see Backend.Flags
 }
 
@@ -108,8 +110,10 @@ func hideCalls(t *history.Timeline, sees func(string) bool) {
 // actsOn returns what the viewer can do with a run.
 func (r *request) actsOn(past *journal.Past) runActs {
 	own := !r.isOthers(&past.Row)
-	a := runActs{Acts: r.viewer.Acts, Flags: r.Flags, Waits: past.Waiting != nil && past.Row.Status == journal.Waiting,
-		Undoes: own && undoesMore(past)}
+	a := runActs{Acts: r.viewer.Acts, Flags: r.Flags, Waits: past.Waiting != nil && past.Row.Status == journal.Waiting}
+	a.Bound = !r.brings(past.Credentials)
+	own = own && !a.Bound // else what it does would be refused
+	a.Undoes = own && undoesMore(past)
 	switch past.Row.Status {
 	case journal.Failed, journal.MayContinue, journal.Interrupted:
 		a.Resumes = own && !past.Row.Batch
@@ -118,6 +122,17 @@ func (r *request) actsOn(past *journal.Past) runActs {
 		})
 	}
 	return a
+}
+
+// brings reports whether what the viewer does has these credentials, such as that of its login.
+func (r *request) brings(credentials []string) bool {
+	own := r.viewer.Credentials
+	if own != "" && len(credentials) > 0 {
+		if calls, err := r.Open(r.Context()); err == nil {
+			own = calls.Catalog.Credentials(own)
+		}
+	}
+	return steps.HasCredentials(own, strings.Join(credentials, " "))
 }
 
 // isOthers reports whether a run is another caller's, about which the viewer only decides.

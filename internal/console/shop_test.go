@@ -60,7 +60,7 @@ func newShop(t *testing.T, viewers map[string]*console.Viewer, set func(*console
 	} {
 		functions = append(functions, steps.Function{Spec: spec, Call: s.call(spec.Name)})
 	}
-	catalog, err := steps.NewCatalog(&steps.CatalogOptions{})
+	catalog, err := steps.NewCatalog(&steps.CatalogOptions{Credentials: tenants{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -202,16 +202,17 @@ func (t *Table) Missing(name string) *fault.Error {
 			return fault.New(fault.Denied, "%s is called with a token for which yours is exchanged: come to onecall with a token of the authorization "+
 				"server", name)
 		default:
-			return fault.New(fault.Denied, "%s is called with your own credential: send %s with each request to onecall", name, headersInWords(r.Pass))
+			return fault.New(fault.Denied, "%s is called with your own credential: send %s with each request to onecall, exactly once and not empty",
+				name, HeadersInWords(r.Pass))
 		}
 	}
 	return nil
 }
 
-// headersInWords names headers for a message.
-func headersInWords(names []string) string {
+// HeadersInWords names the headers of a rule for a message.
+func HeadersInWords(names []string) string {
 	if len(names) == 1 {
-		return "the header " + names[0]
+		return "the header " + names[0] + ""
 	}
-	return "the headers " + strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+	return "the headers " + strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1] + ""
 }

@@ -138,7 +138,7 @@ func (l *Ledger) Take(ctx context.Context, id string, dry bool) (*journal.Past, 
 		if !dry {
 			l.Journal.Release(past)
 		}
-		return nil, otherCredential(past.Credentials)
+		return nil, otherCredential(past)
 	}
 	if l.leased = past; dry {
 		l.previewed, l.leased = past, nil
@@ -169,17 +169,21 @@ func NoSuchRun() *fault.Error {
 	return NotResumable("there is no such run of yours, or it is not kept any more: send the chain again without resume")
 }
 
-// otherCredential is the fault for a run that calls sources as the caller of the request that began it, which brought these credentials.
-func otherCredential(ids []string) *fault.Error {
-	var names []string
-	for _, id := range ids {
+// otherCredential is the fault for a run that calls sources as the caller of the request that began it.
+func otherCredential(past *journal.Past) *fault.Error {
+	f := fault.New(fault.Denied, "this run calls %s with the credential of the request that began it, and this request brings another one, or "+
+		"none: nothing was sent. Only a request with the same credential can continue the run or undo it", strings.Join(BoundTo(past), ", "))
+	f.Outcome = fault.NotSent
+	return f
+}
+
+// BoundTo returns the names of the credentials with which only its caller can continue a run.
+func BoundTo(past *journal.Past) (names []string) {
+	for _, id := range past.Credentials {
 		name, _, _ := strings.Cut(id, "=")
 		names = append(names, name)
 	}
-	f := fault.New(fault.Denied, "this run calls %s with the credential of the request that began it, and this request brings another one, or "+
-		"none: nothing was sent. Only a request with the same credential can continue the run or undo it", strings.Join(names, ", "))
-	f.Outcome = fault.NotSent
-	return f
+	return names
 }
 
 // otherScopeFault is the fault for a run of another scope, whose functions may be different ones with the same names.

@@ -213,6 +213,9 @@ func (c *compiler) compileFunction(l *level, s *StepRequest, p *Step) {
 		c.faults.Add(f)
 		return
 	}
+	if f := c.unboundFault(entry); f != nil {
+		c.faults.Add(f.Under(p.FnAt()))
+	}
 	if c.rules.ReadOnly && entry.Spec().Effect != steps.Read {
 		c.fault(fault.Denied, p.FnAt(), "%s may write, and %s", entry.Spec().Name, cmp.Or(c.rules.WhyReadOnly, OnlyReads))
 	}

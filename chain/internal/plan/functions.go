@@ -71,9 +71,27 @@ func notFoundFault(functions steps.Provider, name string, err error) *fault.Erro
 		f.Message, f.Nearest = "there is no function "+fault.Quote(name)+": the configuration opens it with "+key, nil
 		return f
 	}
-	if absent := steps.AbsentSources(functions); len(absent) > 0 && len(absent) <= 10 && !steps.Qualified(functions, name) {
-		f = f.Under("") // a copy
-		f.Message += "; not looked for in " + strings.Join(absent, ", ") + ", which cannot be reached"
+	if steps.Qualified(functions, name) {
+		return f
+	}
+	down, locked := steps.AbsentSources(functions)
+	for _, absent := range []struct {
+		sources []string
+		why     string
+	}{{down, "cannot be reached"}, {locked, "only callers with a credential of their own see"}} {
+		if n := len(absent.sources); n > 0 && n <= 10 {
+			f = f.Under("") // a copy
+			f.Message += "; not looked for in " + strings.Join(absent.sources, ", ") + ", which " + absent.why
+		}
 	}
 	return f
+}
+
+// unboundFault is the fault of a step that calls a function without the credential that its caller needs; nil: it calls none, or is only
+// checked or planned.
+func (c *compiler) unboundFault(entry *steps.Entry) *fault.Error {
+	if c.unsent {
+		return nil
+	}
+	return steps.MissingCredential(c.rules.Functions, entry.Spec())
 }

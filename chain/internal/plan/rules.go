@@ -125,6 +125,7 @@ type compilation struct {
 	Compiled
 	rules    *Rules
 	view     *steps.Registry
+	unsent   bool // no call will be made
 	guard    guard
 	total    int                   // the number of steps so far, including those of inline chains
 	compared int                   // the undeclared arguments that were compared with declared ones
@@ -135,7 +136,7 @@ type compilation struct {
 
 // Compile plans a chain with the functions of view. It adds what is wrong to the faults that decoding has found.
 func Compile(ctx context.Context, r *Request, view *steps.Registry, u *Rules, large bool, faults decode.Faults) (*Plan, *Compiled) {
-	shared := &compilation{Compiled: Compiled{Faults: faults, Limits: u.Limits}, rules: u, view: view,
+	shared := &compilation{Compiled: Compiled{Faults: faults, Limits: u.Limits}, rules: u, view: view, unsent: u.Check || u.DryRun || r.DryRun,
 		guard: guard{ctx: ctx, large: large, since: time.Now()}}
 	defer shared.guard.slot.Release()
 	shared.Limits.lower(r.Budget)

@@ -41,6 +41,12 @@ func (c *compiler) compileUndo(l *level, s *StepRequest, p *Step) {
 		}
 		return
 	}
+	if f := c.unboundFault(entry); f != nil {
+		if s.Undo != nil {
+			c.faults.Add(f.Under(fnAt))
+		}
+		return
+	}
 	if entry.Spec().Saved != nil {
 		c.fault(fault.NotSupported, fnAt, "a saved chain cannot be an undo: name a function")
 		return

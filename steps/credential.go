@@ -284,11 +284,11 @@ type LockedChain struct {
 
 // LockedChains returns the saved chains that the caller could use with credentials that it has not brought.
 func (v *View) LockedChains() (list []LockedChain) {
-	if v.catalog.options.Credentials == nil {
+	all, has := v.catalog.Registry(), v.Registry()
+	whole, _ := v.catalog.Whole()
+	if whole == all { // nothing needs a credential, or nobody is asked for one
 		return nil
 	}
-	whole, _ := v.catalog.Whole()
-	has := v.Registry()
 	for _, e := range v.narrow(whole).All() {
 		if e.spec.Saved == nil || has.Has(e.spec.Name) {
 			continue

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -258,7 +259,18 @@ func TestCallerLoginRuns(t *testing.T) {
 		expect(t, "approval", waits, `"code":"approval_required"`)
 		return fmt.Sprintf(`{"resume":%q,"approve":%q}`, gjson.Get(waits, "resume").Str, gjson.Get(waits, "approve").Str)
 	}
-	resume, later := remove(), remove()
+	resume, later, reloaded := remove(), remove(), remove()
+	text, err := os.ReadFile(g.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Dir(g.config), "onecall.yaml", strings.Replace(string(text), "cacheTtl: 1h", "cacheTtl: 2h", 1))
+	ctx, cancel := context.WithTimeout(t.Context(), polltest.TooLong)
+	defer cancel()
+	if g.log.Await(ctx, regexp.MustCompile("configuration reloaded"), 1) == nil {
+		t.Fatalf("the configuration is not loaded again:\n%s", g.log.String())
+	}
+	expect(t, "the first request after a reload", g.call(t, "ann", "", "chain", reloaded), `"user":"alice"`)
 	g.edit(t, "stock", "token:ann", expired)
 	read := 0
 	polltest.Until(t, "the login is renewed", func() bool {

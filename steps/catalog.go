@@ -31,7 +31,7 @@ type CatalogOptions struct {
 	// function. May be nil.
 	Closed func(name string) (would *Spec, key string)
 	// Admit says how a function, after the settings, differs from what the operator has accepted ("": it does not), and whether it is in the
-	// registries nevertheless. One goroutine calls it at a time. nil: all functions are.
+	// registries nevertheless. Many goroutines may call it. nil: all functions are.
 	Admit func(source string, spec *Spec) (differs string, serves bool)
 	// BrokenChains receives, for each new registry, the saved chains that are left out for all callers, with the reason; one that wraps
 	// ErrCredential: only callers with a credential of their own have the chain. One goroutine calls it at a time. May be nil.
@@ -279,20 +279,32 @@ func (c *Catalog) applySettings(m *member, functions []Function) (offers []Funct
 	return offers, differing
 }
 
-// Differs returns how the function that a source offers now under this name differs from what the operator has accepted, if it is not
-// served for that; "": it does not, or there is none.
-func (c *Catalog) Differs(name string) string {
-	c.Registry() // brings the members' functions up to date
+// Refuses returns why the function of this name is not admitted, as its source lists it now, whether or not a registry has it so already;
+// "": it is admitted.
+func (c *Catalog) Refuses(source, name string) (why string) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, m := range c.members {
-		for i := range m.differing {
-			if d := &m.differing[i]; d.Spec.Name == name && !d.Serves {
-				return d.How
-			}
-		}
+	i := slices.IndexFunc(c.members, func(m *member) bool { return m.name == source })
+	if i < 0 || c.options.Admit == nil {
+		c.mu.Unlock()
+		return ""
 	}
-	return ""
+	listed := c.members[i].source
+	c.mu.Unlock()
+	original := c.options.Settings.Original(name)
+	for _, fn := range listed.Functions() {
+		if original == name && fn.Name != name { // else the setting that gives the name may be for a path
+			continue
+		}
+		fn, hidden := c.options.Settings.Apply(scrubFunction(c.options.Scrubber, fn))
+		if fn.Name != name || hidden || checkFunction(&fn) != nil {
+			continue
+		}
+		if how, serves := c.options.Admit(source, &fn.Spec); !serves {
+			return how
+		}
+		return ""
+	}
+	return "its source does not list it any more"
 }
 
 // rebuild makes a new registry, and the new c.offeredBy. It compiles only the functions of changed sources and functions whose name moved

@@ -40,6 +40,7 @@ func ReadLock(path string) (*lock.File, *fault.Error) {
 
 // Lockable is what a lock can say of a configuration now.
 type Lockable struct {
+	Specs     map[string]*steps.Spec    // of Functions; not to be changed
 	Functions map[string]*lock.Function // by name, without saved chains, which are made of other functions
 	Named     map[string]bool           // those that saved chains and rules of approval name
 	Down      []string                  // the sources whose functions are not known now
@@ -51,11 +52,11 @@ type Lockable struct {
 // Lockable waits for all sources and returns what a lock can say of them.
 func (a *App) Lockable(ctx context.Context) *Lockable {
 	registry := steps.Await(ctx, a.Catalog, nil)
-	l := &Lockable{Functions: map[string]*lock.Function{}, Named: map[string]bool{}, app: a}
+	l := &Lockable{Functions: map[string]*lock.Function{}, Specs: map[string]*steps.Spec{}, Named: map[string]bool{}, app: a}
 	for _, spec := range a.Catalog.Offered() {
 		if spec.Saved == nil {
 			f := lock.Of(spec)
-			l.Functions[spec.Name] = &f
+			l.Functions[spec.Name], l.Specs[spec.Name] = &f, spec
 		}
 		if spec.Approve != "" {
 			l.Named[spec.Name] = true

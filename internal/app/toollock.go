@@ -88,15 +88,16 @@ func (l *toolLock) admit(source string, spec *steps.Spec) (differs string, serve
 // guard refuses a call if its function, as the source lists it when the call is made, is not as the lock says: it may have changed since
 // the chain was compiled, between two calls of one run.
 func (l *toolLock) guard(spec *steps.Spec, call steps.Call) steps.Call {
-	source := l.app.sources[l.app.sourceOf(spec.Name)]
-	if source == nil || spec.Saved != nil || spec.Credential != "" {
+	name := l.app.sourceOf(spec.Name)
+	source := l.app.sources[name]
+	if source == nil || spec.Saved != nil || l.app.personal[name] {
 		return call
 	}
 	return func(ctx context.Context, args []byte) ([]byte, error) {
 		if err := source.Settle(ctx); err != nil {
 			return nil, err
 		}
-		if how := l.app.Catalog.Differs(spec.Name); how != "" {
+		if how := l.app.Catalog.Refuses(name, spec.Name); how != "" {
 			f := fault.New(fault.Denied, "%s is not as it was accepted (%s), and is not called until onecall lock --accept %[1]s", spec.Name, how)
 			f.Outcome = fault.NotSent
 			return nil, f

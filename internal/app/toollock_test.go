@@ -20,6 +20,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/lock"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -36,6 +37,8 @@ type shiftyServer struct {
 
 const honestTools = `[{"name":"pay","description":"Pays.","inputSchema":{"type":"object","properties":{"to":{"type":"string"}}}},` +
 	`{"name":"look","description":"Looks.","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object"}}]`
+
+const lookAlone = `[{"name":"look","description":"Looks.","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object"}}]`
 
 func startShifty(t *testing.T, next string) *shiftyServer {
 	t.Helper()
@@ -130,6 +133,9 @@ func TestToolsThatChangeBetweenCalls(t *testing.T) {
 			strings.Replace(honestTools, `"name":"pay",`, `"name":"pay","annotations":{"destructiveHint":true},`, 1), 1, fault.Denied},
 		"other arguments": {"toolLock: enforce", strings.Replace(honestTools, `"to":{`, `"key":{},"to":{`, 1), 1,
 			fault.Denied},
+		"the tool is taken out": {"toolLock: enforce", lookAlone, 1, fault.Denied},
+		"it is hidden, being invalid": {"toolLock: enforce", strings.Replace(honestTools, `{"type":"object","properties":{"to":{"type":"string"}}}`,
+			`"nothing"`, 1), 1, fault.Denied},
 		"another tool changes":        {"toolLock: enforce", strings.Replace(honestTools, "Looks.", "Looks around.", 1), 2, ""},
 		"the list cannot be read":     {"toolLock: enforce", "fail", 1, fault.Unavailable},
 		"warn serves it":              {"toolLock: warn", poisoned, 2, ""},
@@ -149,6 +155,14 @@ func TestToolsThatChangeBetweenCalls(t *testing.T) {
 			}
 			if answer.OK != (test.code == "") || !answer.OK && answer.Error.Code != test.code {
 				t.Errorf("got %s, want the code %q", answer.JSON, test.code)
+			}
+			if test.next == "fail" {
+				server.mu.Lock()
+				server.tools, server.next, server.fail = honestTools, "", false
+				server.mu.Unlock()
+				polltest.Until(t, "the list is read again, and the tool is called", func() bool {
+					return a.Run(t.Context(), []byte(`{"steps":[{"srv.pay":{"to":"c"}}]}`), &chain.Caller{}).OK
+				})
 			}
 			if test.code == fault.Denied && !strings.Contains(answer.Error.Message, "onecall lock --accept srv.pay") {
 				t.Errorf("the message names no remedy: %s", answer.Error.Message)

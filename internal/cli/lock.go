@@ -15,6 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/lock"
 	"github.com/onecall-mcp/onecall/internal/textfile"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // lockAnswer is the answer of lock --json.
@@ -23,10 +24,19 @@ type lockAnswer struct {
 	All       bool           `json:"all"`
 	Functions int            `json:"functions"` // in the lock now
 	Added     []string       `json:"added,omitempty"`
+	Now       []functionNow  `json:"now,omitempty"` // the changed functions, and with --accept and --dry-run the added ones, to be read
 	Changed   []lockedChange `json:"changed,omitempty"`
 	Removed   []string       `json:"removed,omitempty"`
 	Kept      []string       `json:"kept,omitempty"`    // sources that are unavailable: the lock says of their functions what it said
 	LeftOut   []string       `json:"leftOut,omitempty"` // sources whose lists each caller has for itself
+}
+
+// functionNow is a function as models read it.
+type functionNow struct {
+	Function    string `json:"fn"`
+	Effect      string `json:"effect"`
+	Signature   string `json:"signature"`
+	Description string `json:"description,omitempty"`
 }
 
 type lockedChange struct {
@@ -54,8 +64,8 @@ func newLockCommand(c *cli) *cobra.Command {
 			"version control. onecall check compares the functions with it later, and says which saved chains a change breaks. With\n" +
 			"toolLock: enforce in the configuration, a function that differs from the lock is not served.\n\n" +
 			"Without flags, lock accepts all changes and prints them; --dry-run only prints them. --accept takes only the function of\n" +
-			"that name into the lock, as it is now, or out of it, if it is gone. A lock that was made with --all stays one of all\n" +
-			"functions.",
+			"that name into the lock, as it is now, or out of it, if it is gone. What is printed of a changed function is how it is called\n" +
+			"now, and its description, which models read. A lock that was made with --all stays one of all functions.",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if all && len(accept) > 0 {
@@ -129,6 +139,7 @@ func (c *cli) writeLock(ctx context.Context, all bool, accept []string, dryRun, 
 	}
 	answer := compareLocks(&before, next)
 	answer.File, answer.Kept, answer.LeftOut = path, now.Down, now.Personal
+	answer.describe(now, dryRun || len(accept) > 0)
 	if text := next.Text(); !dryRun && (former == nil || !bytes.Equal(text, former.Text())) {
 		if err := clients.WriteFile(path, text, 0o644); err != nil {
 			return app.Failure{Err: fmt.Errorf("%s cannot be written: %w", path, textfile.Cause(err))}
@@ -198,6 +209,23 @@ func compareLocks(before, next *lock.File) *lockAnswer {
 	return answer
 }
 
+// describe adds the functions that a person must read: the changed ones, and the added ones too if there are few.
+func (l *lockAnswer) describe(now *app.Lockable, added bool) {
+	var names []string
+	for _, one := range l.Changed {
+		names = append(names, one.Function)
+	}
+	if added {
+		names = append(names, l.Added...)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if spec := now.Specs[name]; spec != nil {
+			l.Now = append(l.Now, functionNow{name, spec.Effect.String(), schema.Signature(name, spec.Input, ": ", spec.Output), spec.Description})
+		}
+	}
+}
+
 // lineOf returns a change as answers show it.
 func lineOf(change *lock.Change, step string, named bool) changeLine {
 	line := changeLine{Rule: string(change.Rule), At: change.At(), Step: step, Message: change.Text}
@@ -230,13 +258,25 @@ func (c *cli) showLock(answer *lockAnswer, asJSON bool) (err error) {
 // text returns the answer for a person: a line for each function that is new, changed or gone.
 func (l *lockAnswer) text() string {
 	var b strings.Builder
+	describe := func(name string) {
+		for i := range l.Now {
+			if fn := &l.Now[i]; fn.Function == name {
+				fmt.Fprintf(&b, "    %s %s\n", fn.Effect, textfile.Printable(fn.Signature))
+				for line := range strings.Lines(fn.Description) {
+					fmt.Fprintf(&b, "    %s\n", textfile.Printable(strings.TrimRight(line, "\r\n")))
+				}
+			}
+		}
+	}
 	for _, name := range l.Added {
 		fmt.Fprintf(&b, "+ %s\n", textfile.Printable(name))
+		describe(name)
 	}
 	for _, one := range l.Changed {
 		for _, change := range one.Changes {
 			fmt.Fprintf(&b, "~ %s: %s\n", textfile.Printable(one.Function), textfile.Printable(change.Message))
 		}
+		describe(one.Function)
 	}
 	for _, name := range l.Removed {
 		fmt.Fprintf(&b, "- %s\n", textfile.Printable(name))

@@ -19,7 +19,7 @@ type Break struct {
 func Breaks(changes []Change, use *chain.FunctionUse) (list []Break) {
 	for i := range changes {
 		c := &changes[i]
-		if c.Rule == FunctionRemoved || c.Rule == EffectRaised {
+		if c.Rule == FunctionRemoved || c.Rule == EffectRaised || c.Rule == EffectLowered {
 			list = append(list, Break{c, firstStep(use)})
 			continue
 		}

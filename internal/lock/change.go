@@ -40,7 +40,8 @@ var Rules = []struct {
 	{EffectRaised, "it read and writes now, or wrote and destroys now",
 		"every one that calls it: other callers may use it, and its calls may " +
 			"need approval"},
-	{EffectLowered, "it wrote and reads now, or destroyed and writes now", "none"},
+	{EffectLowered, "it wrote and reads now, or destroyed and writes now",
+		"every one that calls it: its calls may need no approval any more, and a read runs beside others"},
 	{Description, "its description differs", "none: read it, since a model does"},
 	{ArgumentAdded, "an optional argument is new", "none, unless it gives an argument of that name already, by a reference"},
 	{ArgumentRequired, "an argument is required now", "one that does not give it"},

@@ -107,6 +107,23 @@ func TestInputChanges(t *testing.T) {
 			"argument_narrowed /input/a"},
 		"a branch of definitions": {`{"$defs":{"T":` + text + `},"allOf":[{"$ref":"#/$defs/T"},{}]}`,
 			`{"$defs":{"T":` + number + `},"allOf":[{"$ref":"#/$defs/T"},{}]}`, "argument_narrowed /input"},
+		"wider than exclusive": {object(`"a":{"exclusiveMinimum":0}`, ""), object(`"a":{"minimum":0}`, ""), "input_other"},
+		"exclusive now": {object(`"a":{"minimum":0}`, ""), object(`"a":{"exclusiveMinimum":0}`, ""),
+			"argument_narrowed /input/a"},
+		"a bound that the words keep": {object(`"a":{"enum":["x","yy"]}`, ""), object(`"a":{"enum":["x","yy"],"maxLength":2}`, ""),
+			"input_other"},
+		"a bound that a word breaks": {object(`"a":{"enum":["x","yy"]}`, ""), object(`"a":{"enum":["x","yy"],"maxLength":1}`, ""),
+			"argument_narrowed /input/a"},
+		"a bound of numbers that the values keep": {object(`"a":{"enum":[1,2]}`, ""), object(`"a":{"enum":[1,2],"minimum":1}`, ""),
+			"input_other"},
+		"a bound of another type": {object(`"a":`+text, ""), object(`"a":{"type":"string","minimum":1,"minItems":2}`, ""), "input_other"},
+		"members beside a reference": {`{"$defs":{"B":` + object(`"x":`+text, "") + `},"$ref":"#/$defs/B","properties":{"y":{}},"required":["y"]}`,
+			`{"$defs":{"B":` + object(`"x":`+text, `,"required":["x"]`) + `},"$ref":"#/$defs/B","properties":{"y":{}},"required":["y"]}`,
+			"argument_narrowed /input"},
+		"members beside an allOf of one": {`{"allOf":[` + object(`"x":`+text, "") + `],"properties":{"y":{}}}`,
+			`{"allOf":[` + object("", "") + `],"properties":{"y":{}}}`, "argument_narrowed /input"},
+		"beside a reference, an argument more": {`{"$defs":{"B":` + object(`"x":`+text, "") + `},"$ref":"#/$defs/B","properties":{"y":{}}}`,
+			`{"$defs":{"B":` + object(`"x":`+text, "") + `},"$ref":"#/$defs/B","properties":{"y":{},"z":{}}}`, "argument_added /input/z"},
 		"nothing is accepted": {object(`"a":{}`, ""), object(`"a":false`, ""), "argument_narrowed /input/a"},
 		"no schema":           {object(`"a":`+text, ""), "", "argument_removed /input/a"},
 		"a schema":            {"", object(`"a":`+text, ""), "argument_added /input/a, argument_narrowed /input"},
@@ -158,10 +175,13 @@ func TestFunctionChanges(t *testing.T) {
 		f := lock.Of(&steps.Spec{Name: "srv.t", Effect: effect, Description: description})
 		return &f
 	}
+	titled := lock.Of(&steps.Spec{Name: "srv.t", Effect: steps.Read, Description: "x",
+		Listing: []byte(`{"name":"t","annotations":{"title":"Send all files"}}`)})
 	for _, test := range []struct {
 		was, is *lock.Function
 		want    string
 	}{
+		{of(steps.Read, "x"), &titled, "description"},
 		{of(steps.Read, "x"), of(steps.Read, "x"), ""},
 		{of(steps.Read, "x"), of(steps.Read, "y"), "description"},
 		{of(steps.Read, "x"), of(steps.Write, "x"), "effect_raised"},

@@ -137,7 +137,7 @@ func (c *comparer) comparePlain(a, b node, path []string) {
 		return
 	}
 	c.compareValues(a, b, path)
-	c.compareBounds(a, b, path)
+	c.compareBounds(a, b, shared, path)
 	c.compareOthers(a, b, path)
 	if shared("object") {
 		c.compareMembers(a, b, path)
@@ -188,41 +188,78 @@ func fewWords(values []any) string {
 	return strings.Join(words, ", ")
 }
 
-// compareBounds compares the keywords that bound values.
-func (c *comparer) compareBounds(a, b node, path []string) {
-	for _, key := range []string{"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"} {
-		least := -1
-		if strings.HasPrefix(key, "min") && key != "minimum" { // a length is never below 0
-			least = 0
+// compareBounds compares the keywords that bound the values of the types that both accept.
+func (c *comparer) compareBounds(a, b node, shared func(string) bool, path []string) {
+	add := func(text string) { c.add(gap{kind: unfit, text: text}, path) }
+	if shared("number") || shared("integer") {
+		c.compareNumbers(a, b, add)
+	}
+	for _, bound := range []struct{ of, least, most string }{
+		{"string", "minLength", "maxLength"}, {"array", "minItems", "maxItems"}, {"object", "minProperties", "maxProperties"},
+	} {
+		if !shared(bound.of) {
+			continue
 		}
-		if limit, ok := number(b[key]); ok && !(least == 0 && limit.Sign() <= 0) {
-			if was, had := number(a[key]); !had || was.Cmp(limit) < 0 {
-				c.add(gap{kind: unfit, text: "has " + key + " " + textOf(b[key]) + " now"}, path)
+		sizes := a.sizes(bound.of)
+		if limit, ok := number(b[bound.least]); ok && limit.Sign() > 0 { // no size is below 0
+			was, had := number(a[bound.least])
+			if !(had && was.Cmp(limit) >= 0) && !all(sizes, func(n *big.Rat) bool { return n.Cmp(limit) >= 0 }) {
+				add("has " + bound.least + " " + textOf(b[bound.least]) + " now")
+			}
+		}
+		if limit, ok := number(b[bound.most]); ok {
+			was, had := number(a[bound.most])
+			if !(had && was.Cmp(limit) <= 0) && !all(sizes, func(n *big.Rat) bool { return n.Cmp(limit) <= 0 }) {
+				add("has " + bound.most + " " + textOf(b[bound.most]) + " now")
 			}
 		}
 	}
-	for _, key := range []string{"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"} {
-		if limit, ok := number(b[key]); ok {
-			if was, had := number(a[key]); !had || was.Cmp(limit) > 0 {
-				c.add(gap{kind: unfit, text: "has " + key + " " + textOf(b[key]) + " now"}, path)
-			}
-		}
-	}
-	if step, ok := number(b["multipleOf"]); ok && step.Sign() > 0 {
-		was, had := number(a["multipleOf"])
-		if types, _ := a.types(); !had && len(types) == 1 && types[0] == "integer" {
-			was, had = big.NewRat(1, 1), true
-		}
-		if !had || !new(big.Rat).Quo(was, step).IsInt() {
-			c.add(gap{kind: unfit, text: "must be a multiple of " + textOf(b["multipleOf"]) + " now"}, path)
-		}
-	}
-	if b["uniqueItems"] == true && a["uniqueItems"] != true {
+	if shared("array") && b["uniqueItems"] == true && a["uniqueItems"] != true {
 		c.add(gap{kind: unfit, text: "takes no element twice any more", inside: true}, path)
 	}
-	if pattern, ok := b["pattern"]; ok && textOf(pattern) != textOf(a["pattern"]) {
-		c.add(gap{kind: unfit, text: "has another pattern now"}, path)
+	if pattern, ok := b["pattern"]; shared("string") && ok && textOf(pattern) != textOf(a["pattern"]) {
+		add("has another pattern now")
 	}
+}
+
+// compareNumbers compares the bounds of numbers.
+func (c *comparer) compareNumbers(a, b node, add func(text string)) {
+	values := a.numbers()
+	for _, side := range []struct {
+		keys [2]string
+		sign int // of a number minus the bound that it keeps
+	}{{[2]string{"minimum", "exclusiveMinimum"}, 1}, {[2]string{"maximum", "exclusiveMaximum"}, -1}} {
+		limit, open := b.bound(side.keys, side.sign)
+		if limit == nil {
+			continue
+		}
+		was, wasOpen := a.bound(side.keys, side.sign)
+		keeps := func(n *big.Rat) bool { return n.Cmp(limit)*side.sign > 0 || !open && n.Cmp(limit) == 0 }
+		if (was == nil || !keeps(was) && !(wasOpen && was.Cmp(limit) == 0)) && !all(values, keeps) {
+			word := side.keys[0]
+			if _, ok := number(b[side.keys[1]]); ok && open {
+				word = side.keys[1]
+			}
+			add("has " + word + " " + textOf(b[word]) + " now")
+		}
+	}
+	step, ok := number(b["multipleOf"])
+	if !ok || step.Sign() <= 0 {
+		return
+	}
+	isMultiple := func(n *big.Rat) bool { return new(big.Rat).Quo(n, step).IsInt() }
+	was, had := number(a["multipleOf"])
+	if types, _ := a.types(); !had && len(types) == 1 && types[0] == "integer" {
+		was, had = big.NewRat(1, 1), true
+	}
+	if !(had && isMultiple(was)) && !all(values, isMultiple) {
+		add("must be a multiple of " + textOf(b["multipleOf"]) + " now")
+	}
+}
+
+// all reports whether all of some values keep a bound; false: there are none to look at.
+func all(values []*big.Rat, keeps func(*big.Rat) bool) bool {
+	return len(values) > 0 && !slices.ContainsFunc(values, func(n *big.Rat) bool { return !keeps(n) })
 }
 
 // number returns a bound; false: it is none.
@@ -247,14 +284,23 @@ func (c *comparer) compareOthers(a, b node, path []string) {
 		switch {
 		case annotation(key), slices.Contains(compared, key), key == "additionalProperties",
 			key == "items" && (isObject || isBool), // compareElements
-			isNumber && strings.HasPrefix(key, "exclusive"):
+			(isNumber || isBool) && strings.HasPrefix(key, "exclusive"):
 			continue
 		}
 		text := textOf(b[key])
-		if text != textOf(a[key]) || strings.Contains(text, `"$ref"`) && c.before.defs != c.after.defs {
+		if text != textOf(a[key]) || (key == "$ref" || strings.Contains(text, `"$ref"`)) && !c.sameTargets(text) {
 			c.add(gap{kind: unfit, text: "has another " + key + " now", inside: true}, path)
 		}
 	}
+}
+
+// sameTargets reports whether what the references in a text name is surely the same on both sides.
+func (c *comparer) sameTargets(text string) bool {
+	toDefinitions := strings.Count(text, `"#/$defs/`) + strings.Count(text, `"#/definitions/`) + strings.Count(text, `"#/components/`)
+	if toDefinitions >= max(strings.Count(text, `"$ref"`), 1) {
+		return c.before.defs == c.after.defs
+	}
+	return c.before.text == c.after.text
 }
 
 // compareMembers compares the members of objects.

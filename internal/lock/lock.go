@@ -38,7 +38,7 @@ type File struct {
 type Function struct {
 	Name          string
 	Effect        steps.Effect
-	Description   string          // the digest of the description; "": there is none
+	Description   string          // the digest of the description, and of the titles; "": there is none
 	Input, Output json.RawMessage // the schemas, with sorted keys; nil: there is none
 	Digest        string          // of all of these
 }
@@ -46,8 +46,14 @@ type Function struct {
 // Of returns a function as a lock remembers it.
 func Of(spec *steps.Spec) Function {
 	f := Function{Name: spec.Name, Effect: spec.Effect, Input: sorted(spec.Input), Output: sorted(spec.Output)}
-	if spec.Description != "" {
-		f.Description = digestOf([]byte(spec.Description))
+	words := spec.Description
+	for _, path := range []string{"title", "annotations.title"} { // clients that see the tool itself show its titles
+		if title := gjson.GetBytes(spec.Listing, path).Str; title != "" {
+			words += "\x00" + title
+		}
+	}
+	if words != "" {
+		f.Description = digestOf([]byte(words))
 	}
 	f.Digest = f.digest()
 	return f
@@ -176,6 +182,12 @@ func Parse(name string, text []byte) (*File, *fault.Error) {
 		return nil, f
 	}
 	slices.SortFunc(l.Functions, func(a, b Function) int { return strings.Compare(a.Name, b.Name) })
+	for i := 1; i < len(l.Functions); i++ {
+		if twice := l.Functions[i].Name; twice == l.Functions[i-1].Name {
+			return nil, fault.New(fault.BadRequest, "%s names %s twice, as after a merge that kept both: remove one, or restore the file", name,
+				fault.Quote(twice))
+		}
+	}
 	return l, nil
 }
 

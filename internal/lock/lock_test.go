@@ -98,6 +98,8 @@ func TestParseRefuses(t *testing.T) {
 		"more of a schema":  {strings.Replace(good, `"a": {}`, `"a": {}, "b": {}`, 1), `of "srv.write" was changed by hand`, 10},
 		"another output":    {strings.Replace(good, `"output": true`, `"output": false`, 1), `of "fs.read" was changed by hand`, 5},
 		"a text as version": {strings.Replace(good, `"version": 1`, `"version": "1"`, 1), "it has no version", 0},
+		"a function twice": {strings.Replace(good, "\n    \"fs.read\"", "\n    "+good[strings.Index(good, `"fs.read"`):strings.Index(good, `"srv.write"`)]+
+			"\"fs.read\"", 1), `names "fs.read" twice`, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -3,8 +3,10 @@ package lock
 import (
 	"bytes"
 	"encoding/json"
+	"math/big"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // node is a schema that was resolved: an object of keywords.
@@ -16,7 +18,8 @@ var never = node{"enum": []any{}}
 // document is a schema with what its references name.
 type document struct {
 	root any
-	defs string // the definitions, to compare
+	text string // all of it, to compare what is not worked out and refers to other parts
+	defs string // the definitions alone
 }
 
 func parse(schema []byte) *document {
@@ -29,6 +32,7 @@ func parse(schema []byte) *document {
 	if decoder.Decode(&d.root) != nil {
 		d.root = true
 	}
+	d.text = string(schema)
 	if root, ok := d.root.(map[string]any); ok {
 		d.defs = textOf([]any{root["$defs"], root["definitions"], root["components"]})
 	}
@@ -54,12 +58,17 @@ func (d *document) resolve(schema any) (n node, ref string) {
 		switch {
 		case isRef && strings.HasPrefix(to, "#"):
 			target, found := d.lookUp(to)
-			if !found {
+			both, clear := merged(target, object, "$ref")
+			if !found || !clear {
 				return node(object), ref
 			}
-			ref, schema = to, merged(target, object, "$ref")
+			ref, schema = to, both
 		case len(all) == 1:
-			schema = merged(all[0], object, "allOf")
+			both, clear := merged(all[0], object, "allOf")
+			if !clear {
+				return node(object), ref
+			}
+			schema = both
 		default:
 			return node(object), ref
 		}
@@ -67,22 +76,26 @@ func (d *document) resolve(schema any) (n node, ref string) {
 	return node{}, ref
 }
 
-// merged returns a schema with the members that stand beside the keyword that led to it.
-func merged(target any, beside map[string]any, without string) any {
+// merged returns a schema with the members that stand beside the keyword that led to it; false: both say something by the same keyword.
+func merged(target any, beside map[string]any, without string) (any, bool) {
 	to, ok := target.(map[string]any)
 	if !ok || len(beside) == 1 {
-		return target
+		return target, ok || len(beside) == 1
 	}
 	both := map[string]any{}
 	for key, value := range to {
 		both[key] = value
 	}
 	for key, value := range beside {
-		if key != without && !annotation(key) {
-			both[key] = value
+		if key == without || annotation(key) {
+			continue
 		}
+		if _, twice := to[key]; twice {
+			return nil, false
+		}
+		both[key] = value
 	}
-	return both
+	return both, true
 }
 
 // lookUp returns what a reference within the document names.
@@ -247,4 +260,49 @@ func textOf(value any) string {
 		return ""
 	}
 	return string(text)
+}
+
+// bound returns the strictest bound of numbers that a schema has on one side, and whether the bound itself is left out; nil: there is none.
+// In drafts before 6, the second keyword is a boolean beside the first.
+func (n node) bound(keys [2]string, sign int) (limit *big.Rat, open bool) {
+	if given, ok := number(n[keys[0]]); ok {
+		limit, open = given, n[keys[1]] == true
+	}
+	if given, ok := number(n[keys[1]]); ok && (limit == nil || given.Cmp(limit)*sign >= 0) {
+		limit, open = given, true
+	}
+	return limit, open
+}
+
+// numbers returns the numbers among the values that a schema lists; nil: it lists none.
+func (n node) numbers() (list []*big.Rat) {
+	values, _ := n.values()
+	for _, value := range values {
+		if one, ok := number(value); ok {
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
+// sizes returns the sizes of the values of a type that a schema lists; nil: it lists none.
+func (n node) sizes(of string) (list []*big.Rat) {
+	values, _ := n.values()
+	for _, value := range values {
+		switch value := value.(type) {
+		case string:
+			if of == "string" {
+				list = append(list, big.NewRat(int64(utf8.RuneCountInString(value)), 1))
+			}
+		case []any:
+			if of == "array" {
+				list = append(list, big.NewRat(int64(len(value)), 1))
+			}
+		case map[string]any:
+			if of == "object" {
+				list = append(list, big.NewRat(int64(len(value)), 1))
+			}
+		}
+	}
+	return list
 }

@@ -13,7 +13,7 @@ type collector struct {
 	o       *Options
 	running *atomic.Int64 // the number of requests in progress, used if o.Running is nil
 
-	requests, sessions, sources, ready, functions, unlocked *prometheus.Desc
+	requests, sessions, sources, ready, functions, differences *prometheus.Desc
 }
 
 func newCollector(o *Options, running *atomic.Int64) *collector {
@@ -23,18 +23,18 @@ func newCollector(o *Options, running *atomic.Int64) *collector {
 	}
 	return &collector{
 		o: &clone, running: running,
-		requests:  describe("requests_running", "Calls of tools in progress."),
-		sessions:  describe("sessions", "Sessions of clients."),
-		sources:   describe("sources", "Sources by state.", "state"),
-		ready:     describe("source_ready", "Whether the functions of a source can be called. Disabled sources are left out.", "source"),
-		functions: describe("source_functions", "Functions that a source offers.", "source"),
-		unlocked:  describe("source_unlocked_functions", "Functions of a source that are not as onecall.lock says, with toolLock.", "source"),
+		requests:    describe("requests_running", "Calls of tools in progress."),
+		sessions:    describe("sessions", "Sessions of clients."),
+		sources:     describe("sources", "Sources by state.", "state"),
+		ready:       describe("source_ready", "Whether the functions of a source can be called. Disabled sources are left out.", "source"),
+		functions:   describe("source_functions", "Functions that a source offers.", "source"),
+		differences: describe("source_tool_lock_differences", "Functions of a source that are not as onecall.lock says, with toolLock.", "source"),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (s *collector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.requests, s.sessions, s.sources, s.ready, s.functions, s.unlocked} {
+	for _, d := range []*prometheus.Desc{s.requests, s.sessions, s.sources, s.ready, s.functions, s.differences} {
 		to <- d
 	}
 }
@@ -74,7 +74,7 @@ func (s *collector) collectSources(sources []steps.SourceInfo, gauge func(*prome
 	for _, source := range sources {
 		count[source.State]++
 		gauge(s.functions, float64(len(source.Functions)), source.Name)
-		gauge(s.unlocked, float64(len(source.Differing)), source.Name)
+		gauge(s.differences, float64(len(source.Differing)), source.Name)
 		switch source.State {
 		case steps.StateReady, steps.StateIdle:
 			gauge(s.ready, 1, source.Name)

@@ -101,7 +101,7 @@ func TestMetrics(t *testing.T) {
 		`onecall_sources{state="failed"} 0`, `onecall_sources{state="disabled"} 1`, `onecall_sources{state="starting"} 0`,
 		`onecall_source_ready{source="files"} 1`, `onecall_source_ready{source="lazy"} 1`, `onecall_source_ready{source="gone"} 0`,
 		`onecall_source_functions{source="files"} 2`,
-		`onecall_source_unlocked_functions{source="files"} 0`,
+		`onecall_source_tool_lock_differences{source="files"} 0`,
 		`onecall_refused_total{reason="token"} 2`,
 		`onecall_config_reloads_total{result="ok"} 2`, `onecall_config_reloads_total{result="failed"} 1`,
 		`onecall_config_last_reload_successful 0`,

@@ -27,6 +27,7 @@ type connection struct {
 	transport    *closableTransport
 	process      *process // nil: the server is reached over HTTP
 	protocol     string
+	announced    int                     // changes of the list that the server had announced before it was read
 	clientInfo   *sdk.Implementation     // sent to the server
 	capabilities *sdk.ClientCapabilities // declared to the server
 	poster       *poster                 // makes its calls; nil: the SDK does
@@ -138,6 +139,9 @@ func (s *Source) start(legacy bool) (conn *connection, tools []tool, f *fault.Er
 	if conn, f, silent = s.connect(ctx, version, nil); f != nil {
 		return nil, nil, f, silent
 	}
+	s.mu.Lock()
+	conn.announced = s.announced
+	s.mu.Unlock()
 	if tools, f = conn.list(ctx); f != nil {
 		if ctx.Err() != nil {
 			f = s.notReady()

@@ -15,7 +15,7 @@ func (s *Source) announceList() {
 }
 
 // Settle waits until Functions has what the server would list now, as far as it says: until it is connected, and until a list that it has
-// announced before has been read. It fails if that list could not be read.
+// announced before has been read. It fails if that list could not be read, which is tried again.
 func (s *Source) Settle(ctx context.Context) error {
 	conn, f := s.acquire(ctx)
 	if f != nil {
@@ -32,6 +32,7 @@ func (s *Source) Settle(ctx context.Context) error {
 		case s.listFailure != nil:
 			f := *s.listFailure
 			f.Outcome = fault.NotSent
+			signal(s.relist)
 			return &f
 		}
 		changed := s.stateChanged

@@ -164,7 +164,7 @@ func (s *Source) publish(conn *connection, tools []tool) {
 	functions := s.functionsOf(tools, capabilities)
 	s.mu.Lock()
 	s.conn, s.failure = conn, nil
-	s.listed, s.listFailure = s.announced, nil
+	s.listed, s.listFailure = conn.announced, nil
 	s.capabilities = capabilities
 	s.tools, s.functions = tools, functions
 	s.status = steps.Status{State: steps.StateReady, Version: conn.version()}
@@ -203,6 +203,7 @@ func (s *Source) relistTools(conn *connection) {
 	s.mu.Lock()
 	conn.calls++
 	announced := s.announced
+	s.listFailure = nil
 	s.mu.Unlock()
 	tools, f := conn.list(ctx)
 	s.release(conn)

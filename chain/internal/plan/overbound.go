@@ -9,6 +9,7 @@ func (c *compilation) checkBound(p *Plan) {
 	if !calls && !c.Limits.namesBytes {
 		return
 	}
+	c.guard.slot.Release() // a forEach that is worked out takes a slot of its own: who held one and waited for another would wait for itself
 	b := (&Bounder{Context: c.guard.ctx, MaxElements: int64(c.rules.MaxElements), MaxConcurrency: c.rules.MaxConcurrency,
 		OnlyCalls: !c.Limits.namesBytes}).Of(p)
 	if limit := int64(c.Limits.Calls); calls && b.Calls.Low > limit {

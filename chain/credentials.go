@@ -10,8 +10,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/decode"
 )
 
-// BoundTo returns the sources, or functions, that a run calls with the credential of its caller: only a request that brings the same one can
-// continue the run or undo it.
+// BoundTo returns the sources, or functions, that a run calls with the credential of its caller: only a request that brings the same one
+// can continue the run or undo it.
 func BoundTo(past *journal.Past) []string { return ledger.BoundTo(past) }
 
 // credentialsOf returns the credentials of the request's caller with which a plan may call functions, each once.

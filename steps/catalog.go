@@ -345,8 +345,8 @@ type SourceInfo struct {
 // Sources returns all sources in the order in which they were added.
 func (c *Catalog) Sources() []SourceInfo { return c.sources("", c.options.Unbound) }
 
-// sources returns all sources as callers with these credentials know them; unbound: those whose functions are known to the configuration are
-// not locked.
+// sources returns all sources as callers with these credentials know them; unbound: those whose functions are known to the configuration
+// are not locked.
 func (c *Catalog) sources(credentials string, unbound bool) []SourceInfo {
 	c.Registry() // brings the members' names and states up to date
 	c.mu.Lock()

@@ -246,8 +246,8 @@ func (c *Catalog) orLocked(why *fault.Error) *fault.Error {
 	return why
 }
 
-// MissingCredential returns why a function of a provider cannot be called: it needs a credential of its caller, who has brought none; nil: it
-// needs none, or has it.
+// MissingCredential returns why a function of a provider cannot be called: it needs a credential of its caller, who has brought none;
+// nil: it needs none, or has it.
 func MissingCredential(p Provider, spec *Spec) *fault.Error {
 	s, ok := p.(sourceLister)
 	if !ok || spec.Needs == "" || spec.Credential != "" {

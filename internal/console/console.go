@@ -388,8 +388,8 @@ func (r *request) runNamed(ctx context.Context, name string, request []byte, ove
 	return calls.Run(ctx, request, caller), nil
 }
 
-// seesFunction returns a function that reports whether the viewer may know the name of a function of a run: it may use the function, if only
-// with a credential that its client brings and no browser, or sees the runs of all callers.
+// seesFunction returns a function that reports whether the viewer may know the name of a function of a run: it may use the function, if
+// only with a credential that its client brings and no browser, or sees the runs of all callers.
 func (r *request) seesFunction() (func(name string) bool, error) {
 	if r.viewer.All {
 		return func(string) bool { return true }, nil

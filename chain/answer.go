@@ -32,7 +32,7 @@ func (s *request) answer(ctx context.Context, c *answer.Content) *Answer {
 
 // answered returns the answer that was written, and tells the observer about it.
 func (s *request) answered(w answer.Written) *Answer {
-	s.answerTokens = w.Tokens
+	s.answerTokens, s.keptTokens = w.Tokens, w.Kept
 	if w.Misfit != nil {
 		s.warn(w.Misfit)
 	}

@@ -6,12 +6,12 @@ func (s *request) journalAnswer(a *Answer) {
 	if s.ledger.Asks {
 		a.Question = &Question{Run: s.ledger.Record.ID(), Proof: s.ledger.Proof(), Calls: approvalCalls(s.ledger.Waiting)}
 	}
-	tokens, storedTokens := s.answerTokens, 0
+	tokens, storedTokens := s.answerTokens, s.keptTokens
 	if s.ledger.Record != nil {
 		if tokens == 0 {
 			tokens = s.form.EstimateText(a.JSON)
 		}
-		if s.executed != nil {
+		if storedTokens == 0 && s.executed != nil {
 			storedTokens = s.form.IntermediateTokens(s.executed.Facts())
 		}
 	}

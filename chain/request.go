@@ -41,6 +41,7 @@ type request struct {
 	decoded      *plan.Request                 // what is carried out; nil: nothing could be decoded
 	observation  *observation                  // nil: there is no observer
 	answerTokens int                           // the tokens of the answer; 0: not counted
+	keptTokens   int                           // the tokens that the answer says were kept out of it; 0: none, or not counted
 	state        []byte                        // the values of $state
 	executed     *run.Run                      // nil: nothing was executed
 	literals     *literals                     // nil: no flow rule is through a model
@@ -66,8 +67,8 @@ func (e *Engine) newRequest(c *Caller) *request {
 	s := &request{o: &e.o, caller: c.ID, line: c.Line, chainName: c.Chain, parent: c.Parent, override: c.Override, progress: c.Progress,
 		plansOnly: c.PlansOnly, log: c.Log, decision: c.Decision, rights: c.Rights, detach: c.Detach, suspend: c.Suspend, allBlocks: c.AllBlocks,
 		labels: c.Labels,
-		ledger: ledger.Ledger{Journal: e.o.Journal, Scope: e.o.Scope, Caller: c.ID, Operator: c.Override.Operator, IfHalted: c.IfHalted,
-			Credentials: c.Rights.Credentials, ByPerson: e.o.ApproveByPerson, Console: e.o.Console, Spelling: plan.Canonical},
+		ledger: ledger.Ledger{Journal: e.o.Journal, Scope: e.o.Scope, Caller: c.ID, User: c.User, Operator: c.Override.Operator,
+			IfHalted: c.IfHalted, Credentials: c.Rights.Credentials, ByPerson: e.o.ApproveByPerson, Console: e.o.Console, Spelling: plan.Canonical},
 		form: answer.Form{Counter: e.o.Counter, Caller: c.ID, ProbeAbove: e.o.ProbeAbove, LeanAbove: e.o.LeanAbove, Label: c.Label,
 			RequestID: c.Run, Started: time.Now(), CallerWarnings: c.Warnings, MaxBlockBytes: c.MaxBlockBytes, Observed: e.o.Observer != nil}}
 	s.ledger.Rights = &s.rights

@@ -157,6 +157,11 @@ func (c *Call) countBegin() {
 // count adds n attempts at the call to the sums of a row.
 func (c *Call) count(row *Row, n int) {
 	row.Calls += n
+	c.countSent(row, n)
+}
+
+// countSent adds n attempts that were sent, or may have been, to the sums of a row.
+func (c *Call) countSent(row *Row, n int) {
 	if c.Undoes == 0 {
 		row.Writes += n
 	} else {
@@ -227,6 +232,9 @@ func (c *Call) End(e *Event) error {
 		c.recordBegin()
 	}
 	if c.Effect != "" {
+		if event.Outcome == fault.NotSent {
+			c.countSent(&r.row, -1)
+		}
 		event.Kind, event.Of = Ended, c.startEvent
 		r.appendEvent(event)
 		w := r.takeSegment(false)

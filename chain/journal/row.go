@@ -27,8 +27,8 @@ type Row struct {
 	Steps  int           `json:"steps"`           // the number of steps of the outermost chain
 	Calls  int           `json:"calls"`           // calls that were made
 	Reused int           `json:"reused,omitzero"` // calls whose results came from the journal
-	Writes int           `json:"writes,omitzero"` // how many of Calls write and undo no other
-	Undos  int           `json:"undos,omitzero"`  // how many of Calls undo another
+	Writes int           `json:"writes,omitzero"` // how many of Calls write, undo no other, and were sent or may have been
+	Undos  int           `json:"undos,omitzero"`  // the same of those that undo another
 	Left   int           `json:"left,omitzero"`   // the writes that its undo left, perhaps or certainly done
 	Took   time.Duration `json:"took"`            // the time that it took, including resumes
 	Tokens int           `json:"tokens"`          // the tokens of its answers

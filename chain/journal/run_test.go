@@ -63,6 +63,28 @@ func TestValues(t *testing.T) {
 	}
 }
 
+// TestSentCount: a run's writes are those that were sent or may have been, and so are its undos.
+func TestSentCount(t *testing.T) {
+	t.Parallel()
+	j := openJournal(t, &journal.Memory{})
+	run := j.Begin(start())
+	for _, outcome := range []fault.Outcome{fault.NotSent, fault.SentUnknown, fault.Failed, fault.Applied, fault.NotSent} {
+		for _, c := range []*journal.Call{put(), undo(1)} {
+			if err := beginCall(t, run, c).End(&journal.Event{Outcome: outcome}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	beginCall(t, run, put())
+	past, err := j.Read(t.Context(), run.ID(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if row := past.Row; row.Calls != 11 || row.Writes != 4 || row.Undos != 3 {
+		t.Errorf("%d calls, %d writes, %d undos, want 11, 4 (one goes on) and 3", row.Calls, row.Writes, row.Undos)
+	}
+}
+
 // resumeRun resumes a run.
 func resumeRun(t *testing.T, j *journal.Journal, id string) *journal.Run {
 	t.Helper()

@@ -32,7 +32,8 @@ func (r *request) lastApproved(ctx context.Context, past *journal.Past) (*approv
 	left := maxLookedAt
 	for i := range rows {
 		status := rows[i].Status
-		approved := rows[i].Writes > 0 || status == journal.MayContinue || status == journal.Waiting // else no call was approved
+		// A run of another kind has no approved call. One that failed may have some that were not sent.
+		approved := rows[i].Writes > 0 || status == journal.MayContinue || status == journal.Waiting || status == journal.Failed
 		if rows[i].ID == past.Row.ID || !approved || rows[i].Calls > left {
 			continue
 		}

@@ -30,7 +30,7 @@ type Form struct {
 	RequestID  string          // the id of the request in logs, which a failure with trace full names; "": none
 	Started    time.Time
 
-	Observed bool // Written.Stored is wanted
+	Observed bool // Written.Stored is wanted, whatever the answer shows
 
 	MaxBlockBytes int64 // bytes of the blocks that go with an answer; 0: none goes
 
@@ -76,6 +76,7 @@ type Written struct {
 	Err         *fault.Error       // nil: ok. It may be the loss of the result, which neither fits nor can be stored
 	Warned      bool               // JSON has the CallerWarnings
 	Tokens      int                // the tokens of the answer; 0: not counted
+	Kept        int                // the tokens that it says were kept out of it (usage.kept); 0: none, or it does not say
 	Stored      int                // estimated tokens of results that are not in the answer; only if Form.Observed
 	Probe       bool               // the answer has a probe of the result
 	Lean        bool               // the answer has the lean form of a write
@@ -185,7 +186,7 @@ func (f *Form) relocateReplaced(e *fault.Error) *fault.Error {
 
 // written describes an answer.
 func (b *builder) written(json []byte, probe bool) Written {
-	w := Written{JSON: json, Err: b.Cause.Err, Tokens: b.tokens, Probe: probe, Lean: b.isLean && !probe,
+	w := Written{JSON: json, Err: b.Cause.Err, Tokens: b.tokens, Kept: b.storedTokens, Probe: probe, Lean: b.isLean && !probe,
 		Misfit: b.misfit()}
 	if b.Cause.Err == nil && !probe {
 		w.Blocks, w.BlockTokens = b.handed.blocks, b.handed.tokens

@@ -128,8 +128,8 @@ func (j *Journal) explain(run string, err error) error {
 	var f *fault.Error
 	switch {
 	case errors.Is(err, ErrOtherKey):
-		f = fault.New(fault.Unreadable, "%s was written with another key than that of now, %s: put the key of then back, and run it again; "+
-			"without it nobody knows what the run did, and it can be neither resumed nor undone", run, cmp.Or(j.o.KeyPlace, "in memory"))
+		f = fault.New(fault.Unreadable, "%s was written with another key than the one in use now, %s: put the earlier key back, and give the "+
+			"same command again; without it nobody knows what the run did, and it can be neither resumed nor undone", run, cmp.Or(j.o.KeyPlace, "in memory"))
 	case errors.Is(err, ErrUnreadable):
 		f = fault.New(fault.Unreadable, "%s cannot be read, since a part of it is missing from the journal (%s) or was changed: it can be "+
 			"neither resumed nor undone; put a backup of the journal back, or look at the services for what it did; onecall doctor "+

@@ -124,8 +124,8 @@ func (j *Journal) openState(r *StateRow, value bool) (StateValue, error) {
 	}
 	text, err := j.keys.openText(r.Sealed, stateContext(r))
 	if err != nil {
-		return v, fault.New(fault.Unreadable, "the value of %q in state was written with another key than that of now (%s), or was changed: "+
-			"put the key of then back, or choose another name until the value has expired", r.Name, cmp.Or(j.o.KeyPlace, "in memory"))
+		return v, fault.New(fault.Unreadable, "the value of %q in state was written with another key than the one in use now (%s), or was changed: "+
+			"put the earlier key back, or choose another name until the value has expired", r.Name, cmp.Or(j.o.KeyPlace, "in memory"))
 	}
 	v.Value, v.Labels = cutLabels(text)
 	return v, nil

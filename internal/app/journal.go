@@ -110,7 +110,7 @@ func (a *App) openSQLiteJournal(o *journal.Options) (journal.Driver, error) {
 	}
 	folder = filepath.Join(folder, "onecall")
 	o.Place, o.KeyPlace = filepath.Join(folder, "journal.db"), filepath.Join(folder, "journal.key")
-	driver, err := sqljournal.OpenSQLite(o.Place, nil)
+	driver, err := sqljournal.OpenSQLite(o.Place, &sqljournal.Options{Elsewhere: "set XDG_STATE_HOME to another folder"})
 	if err != nil {
 		return nil, err
 	}

@@ -177,6 +177,31 @@ func TestUnusable(t *testing.T) {
 	wantAllFail(t, openSQLite(t, filepath.Join(file, "journal.db")), "name another file")
 }
 
+// TestUnusableElsewhere: a message about a file that is no journal, or a folder, says what to do with it, what is lost, and how to have the
+// journal at another place.
+func TestUnusableElsewhere(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	broken := filepath.Join(folder, "broken.db")
+	if err := os.WriteFile(broken, bytes.Repeat([]byte("no journal "), 100), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		broken: "is damaged, or is not a journal: move it away, with the files beside it whose names begin with its own, and a new one is made. " +
+			"The runs in it can then no longer be shown, resumed or undone. Or set HERE to another folder",
+		folder: "is a folder, and must be a file: move it away, or set HERE to another folder",
+	} {
+		d, err := sqljournal.OpenSQLite(path, &sqljournal.Options{Elsewhere: "set HERE to another folder"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantAllFail(t, d, want)
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestUnreadable: a database that this user may only read is refused. The superuser can write to any.
 func TestUnreadable(t *testing.T) {
 	t.Parallel()

@@ -31,7 +31,10 @@ func OpenSQLite(path string, o *Options) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &sqliteEngine{path: path, isRemote: onNetwork}
+	e := &sqliteEngine{path: path, isRemote: onNetwork, elsewhere: "name another file"}
+	if o != nil && o.Elsewhere != "" {
+		e.elsewhere = o.Elsewhere
+	}
 	d, err := newDriver(e, o)
 	if err == nil {
 		e.patience = d.timeout / 2
@@ -40,8 +43,9 @@ func OpenSQLite(path string, o *Options) (*Driver, error) {
 }
 
 type sqliteEngine struct {
-	path     string
-	isRemote func(folder string) bool // onNetwork, except in tests
+	path      string
+	elsewhere string                   // see Options.Elsewhere
+	isRemote  func(folder string) bool // onNetwork, except in tests
 
 	patience time.Duration // how long a statement waits for other processes
 
@@ -200,19 +204,33 @@ func (e *sqliteEngine) explain(err error) (message string, effect sqldb.Effect) 
 	code, subject := sqliteCode(err), "The journal "+e.path+" "
 	switch {
 	case errors.As(err, &newer):
-		return subject + newer.Clause() + ", or name another file.", sqldb.MustReopen
+		return subject + newer.Clause() + ", or " + e.elsewhere + ".", sqldb.MustReopen
 	case errors.Is(err, errNetwork):
-		return subject + "is on a network file system: name a file on a disk of this machine, or use PostgreSQL.", sqldb.MustReopen
+		return subject + "is on a network file system, and must be on a disk of this machine: " + e.elsewhere + ", or use PostgreSQL.", sqldb.MustReopen
 	case code == sqlite3.SQLITE_BUSY, code == sqlite3.SQLITE_LOCKED, errors.Is(err, context.DeadlineExceeded):
-		return subject + "is locked by another program, or its disk is too slow: end that program, or name another file.", sqldb.RetryNow
+		return subject + "is locked by another program, or its disk is too slow: end that program, or " + e.elsewhere + ".", sqldb.RetryNow
 	case code == sqlite3.SQLITE_FULL:
-		return subject + "cannot grow, since the disk is full: make room on it, or name a file on another disk.", sqldb.RetryNow
+		return subject + "cannot grow, since the disk is full: make room on it, or have it on another disk: " + e.elsewhere + ".", sqldb.RetryNow
 	case extendedCode(err) == sqlite3.SQLITE_IOERR_WRITE: // a quota, or a limit of this process
-		return subject + fmt.Sprintf("cannot be written (%v): make room for it, or name a file on another disk.", err), sqldb.RetryNow
+		return subject + fmt.Sprintf("cannot be written (%v): make room for it, or have it on another disk: %s.", err, e.elsewhere), sqldb.RetryNow
 	case code == sqlite3.SQLITE_CORRUPT, code == sqlite3.SQLITE_NOTADB, errors.Is(err, errDamaged):
-		return subject + "is damaged, or is not a journal: move it away, and a new one is made.", sqldb.MustReopen
+		return subject + "is damaged, or is not a journal: " + e.moveAway(), sqldb.MustReopen
+	case e.isFolder():
+		return subject + "is a folder, and must be a file: move it away, or " + e.elsewhere + ".", sqldb.MustReopen
 	case code == sqlite3.SQLITE_READONLY, code == sqlite3.SQLITE_CANTOPEN, code == sqlite3.SQLITE_PERM, errors.Is(err, fs.ErrPermission):
 		return subject + "cannot be written: check that this user may write to the file and its folder.", sqldb.MustReopen
 	}
-	return subject + fmt.Sprintf("cannot be used (%v): check the disk, or name another file.", err), sqldb.MustReopen
+	return subject + fmt.Sprintf("cannot be used (%v): check the disk, or %s.", err, e.elsewhere), sqldb.MustReopen
+}
+
+// moveAway ends a message about a file that can never be used again.
+func (e *sqliteEngine) moveAway() string {
+	return "move it away, with the files beside it whose names begin with its own, and a new one is made. The runs in it can then no longer be " +
+		"shown, resumed or undone. Or " + e.elsewhere + "."
+}
+
+// isFolder reports whether a folder is where the file should be.
+func (e *sqliteEngine) isFolder() bool {
+	info, err := os.Stat(e.path)
+	return err == nil && info.IsDir()
 }

@@ -20,6 +20,8 @@ type Options struct {
 	// Timeout bounds a write or the search for a run; 0: 10 s. A negative one is refused with bad_request. Lists may take three times as
 	// long.
 	Timeout time.Duration
+	// Elsewhere says how a person has the file of a SQLite journal at another place, for messages; "": name another file.
+	Elsewhere string
 }
 
 // Driver is a journal.Driver.

@@ -147,8 +147,8 @@ func TestDenialHolds(t *testing.T) {
 			`{"onError":"continue","steps":[{"chain":{"steps":[{"fn":"bank.transfer","args":{"amount":820000,"to":"acme"}}]}}]}`,
 		} {
 			if a := b.engine.Run(t.Context(), []byte(same), b.caller("agent")); !strings.Contains(string(a.JSON), `"code":"denied"`) ||
-				!strings.Contains(string(a.JSON), "it was denied at ") {
-				t.Errorf("%s: %s, want denied, with when", same, a.JSON)
+				!strings.Contains(string(a.JSON), "it was denied by agent at ") {
+				t.Errorf("%s: %s, want denied, by whom and when", same, a.JSON)
 			}
 		}
 		if a := b.engine.Call(t.Context(), &chain.Call{Function: "bank.transfer", Args: []byte(`{"to":"acme","amount":820000}`)},

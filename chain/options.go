@@ -151,6 +151,8 @@ type Caller struct {
 	// Approve asks a person whether calls that need approval may be made. An error means that no person can be asked now, or that the
 	// question was dismissed (ErrDismissed). nil: no person can be asked.
 	Approve func(ctx context.Context, calls []ApprovalCall) (yes bool, err error)
+	// User is the name of the person whom Approve asks, for the record of a denial. "": the caller's ID stands for it.
+	User string
 	// Decision resumes the run that an earlier answer had a Question about; nil: the request begins a run, or names the one to resume.
 	// With a Decision, Approve is not called.
 	Decision *Decision

@@ -123,7 +123,8 @@ var advices = map[Code]advice{
 	},
 	TokenExpired: {
 		[]string{"Nobody used the token or the run for a while: five minutes for a result, `journal.keep` (24 hours) for a run.",
-			"It belongs to another caller, or to another configuration.", "A token was cut when it was copied."},
+			"It belongs to another caller, or to another configuration.", "A token was cut when it was copied.",
+			"The run has ended well, or was undone, so that nothing of it is left to resume."},
 		"Run the chain again. For a run, `onecall runs` lists those that can be resumed.",
 	},
 	BadMode: {

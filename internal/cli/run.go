@@ -168,7 +168,7 @@ func (c *cli) answerOne(override chain.Override, out *output, doc *document, mak
 	}
 	doc.fromFlags = flagsIn(doc.fromFlags, &override)
 	p := c.startProgress()
-	caller := &chain.Caller{Override: override, Log: c.logFunc(), Approve: c.approver(p)}
+	caller := &chain.Caller{Override: override, Log: c.logFunc(), Approve: c.approver(p), User: userName()}
 	switch {
 	case c.explain:
 		caller.Progress = c.stepReporter(p)

@@ -49,7 +49,7 @@ func TestFix(t *testing.T) {
 	wantText(t, textOf(page), "The chain has faults", "unknown_function", "shop.send")
 	wantText(t, chainOf(t, page), "shop.sent")
 	_, page = ann.send(page, path, url.Values{"text": {`{"steps":[`}, "do": {"preview"}})
-	wantText(t, textOf(page), "The chain has faults", "bad_json", `line 1, column 11: unexpected EOF`)
+	wantText(t, textOf(page), "The chain has faults", "bad_json", `line 1, column 11: it ends too early`)
 	_, page = ann.send(page, path, url.Values{"text": {`{`}, "do": {"preview"}})
 	wantText(t, textOf(page), "bad_json", "!What a resume does")
 	_, page = ann.send(page, path, url.Values{"text": {"{\n\"steps\":[\n{\"fn\":\"shop.add\",\n\"argz\":{}}]}"}, "do": {"preview"}})

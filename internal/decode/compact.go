@@ -2,6 +2,7 @@ package decode
 
 import (
 	"errors"
+	"io"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -23,6 +24,9 @@ func Compact(text []byte) ([]byte, *fault.Error) {
 			f.At = string(syntax.JSONPointer)
 		}
 		f.Message = "not JSON: " + syntax.Err.Error()
+		if errors.Is(syntax.Err, io.ErrUnexpectedEOF) {
+			f.Message = "not JSON: it ends too early: a bracket, a brace or a quote is missing"
+		}
 		if errors.Is(err, jsontext.ErrDuplicateName) {
 			f.Message += " " + fault.Quote(fault.Clip(syntax.JSONPointer.LastToken(), maxName)) + ": a key may occur only once in an object"
 		}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/onecall-mcp/onecall/budget"
@@ -205,7 +206,7 @@ func (b *builder) renderError(w *rawjson.Writer, omit *omissions) {
 	if b.Cause.Err.At != "" && !omit.gaveUp(placeOfError) {
 		w.Text("at", fault.ClipRunes(b.Cause.Err.At, max(omit.maxMessage(), 100)))
 	}
-	w.Text("message", fault.ClipRunes(b.Cause.Err.Message, omit.maxMessage()))
+	w.Text("message", clipMessage(b.Cause.Err.Message, omit.maxMessage()))
 	b.renderFaults(w, omit)
 	b.renderElements(w, omit)
 	b.renderApprovals(w, omit)
@@ -288,6 +289,24 @@ func (b *builder) renderApprovals(w *rawjson.Writer, omit *omissions) {
 	w.Close(']')
 }
 
+// clipMessage is fault.ClipRunes that leaves out an address that it would cut: half of one leads nowhere.
+func clipMessage(text string, n int) string {
+	clipped := fault.ClipRunes(text, n)
+	begin := strings.LastIndexByte(clipped, ' ') + 1
+	if clipped == text || !strings.Contains(clipped[begin:], "://") {
+		return clipped
+	}
+	return clipped[:begin] + "…"
+}
+
+// elementMessage returns what an answer says of a failed element. Of one that waits for approval, the error itself says who approves it.
+func elementMessage(f *fault.Error) string {
+	if f.Code == fault.ApprovalRequired {
+		return "waits for approval; it was not sent"
+	}
+	return f.Message
+}
+
 func (b *builder) renderElements(w *rawjson.Writer, omit *omissions) {
 	if len(b.Cause.More) == 0 && len(b.Cause.Unstarted) == 0 {
 		return
@@ -299,7 +318,7 @@ func (b *builder) renderElements(w *rawjson.Writer, omit *omissions) {
 			w.Open('{')
 			w.Int("index", int64(e.Index))
 			w.Text("code", string(e.Err.Code))
-			w.Text("message", fault.ClipRunes(e.Err.Message, min(omit.maxMessage(), 200)))
+			w.Text("message", fault.ClipRunes(elementMessage(e.Err), min(omit.maxMessage(), 200)))
 			writeOutcome(w, e.Outcome, e.Err)
 			w.Close('}')
 		}

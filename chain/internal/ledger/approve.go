@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"encoding/base64"
@@ -71,11 +72,13 @@ func (l *Ledger) Approve(calls []facts.WaitingCall) {
 }
 
 // Deny records that the user of the run's caller has denied these calls, or has left the question about them without a word (dismissed).
+// Who asked them may know their name; else the caller's stands for it.
 func (l *Ledger) Deny(ctx context.Context, calls []facts.WaitingCall, dismissed bool) {
 	l.appendWaits(ctx, calls) // see decided
-	l.Record.Decide(journal.Denied, Names(calls), "", "")
+	by := cmp.Or(l.User, l.Caller)
+	l.Record.Decide(journal.Denied, Names(calls), by, "")
 	if !dismissed {
-		_ = l.Record.Remember(l.person(ctx), journal.Denied, Names(calls), "", "") // a journal that fails ends the run
+		_ = l.Record.Remember(l.person(ctx), journal.Denied, Names(calls), by, "") // a journal that fails ends the run
 	}
 }
 

@@ -220,7 +220,11 @@ func (d *Ruling) record(j *journal.Journal, past *journal.Past, parts [3]part, b
 	case was.Status != journal.Waiting && was.Status != journal.MayContinue: // it has ended before, maybe for another reason
 		return nil, r.EndUnfinished(was.Status, was.Code, "")
 	}
-	message := deniedText(fmt.Sprintf("%d calls were denied", len(parts[1].names)), d.By, "", d.Reason)
+	what := "1 call was denied"
+	if n := len(parts[1].names); n != 1 {
+		what = fmt.Sprintf("%d calls were denied", n)
+	}
+	message := deniedText(what, d.By, "", d.Reason)
 	return nil, r.EndUnfinished(journal.Failed, fault.Denied, message)
 }
 

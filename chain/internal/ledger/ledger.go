@@ -21,6 +21,7 @@ type Ledger struct {
 	Journal  *journal.Journal // nil: there is none
 	Scope    string           // see chain.Options.Scope
 	Caller   string
+	User     string // see chain.Caller.User
 	Rights   Rights // of the caller to kept results; nil: none
 	Operator bool   // runs of any caller may be resumed
 	IfHalted bool   // see chain.Caller.IfHalted

@@ -155,8 +155,11 @@ func (l *Ledger) Take(ctx context.Context, id string, dry bool) (*journal.Past, 
 		return nil, NotResumable("this run is a batch, which has no steps: resume its parts")
 	case past.Row.Status == journal.Undone && !l.Resumption.Undo:
 		l.Release()
-		return nil, NotResumable("this run was undone: to make its calls again, including those that the undo left, send the chain " +
-			"under another key")
+		again := "send the chain again without resume"
+		if past.Row.CallersKey() != "" {
+			again = "send the chain under another key"
+		}
+		return nil, NotResumable("this run was undone: to make its calls again, including those that the undo left, " + again)
 	case past.Row.Status == journal.OK && past.Row.Key == "" && !l.Resumption.Undo:
 		l.Release()
 		return nil, NotResumable("this run has ended well: nothing is left to do")

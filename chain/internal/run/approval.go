@@ -145,15 +145,15 @@ func deniedFault(p *plan.Step) *fault.Error {
 // approvalRequired is the fault for a call that waits for approval, like those that wait with it.
 func approvalRequired(l *ledger.Ledger, p *plan.Step) *fault.Error {
 	byHand := l.ByHand(l.Record.ID())
+	what, pronoun := fmt.Sprintf("%d calls wait for approval; none of them was sent: ", len(l.Waiting)), "them"
+	if len(l.Waiting) == 1 {
+		what, pronoun = l.Waiting[0].Function+" waits for approval; it was not sent: ", "it"
+	}
 	advice := "send resume with approve, or resume once a person has approved " + byHand
 	if l.NeedsPerson() {
-		advice = "a person approves them " + byHand
+		advice = "a person approves " + pronoun + " " + byHand
 	}
-	f := fault.New(fault.ApprovalRequired, "%d calls wait for approval; none of them was sent: %s", len(l.Waiting),
-		advice).Under(p.At)
-	if len(l.Waiting) == 1 {
-		f.Message = l.Waiting[0].Function + " waits for approval; it was not sent: " + advice
-	}
+	f := fault.New(fault.ApprovalRequired, "%s", what+advice).Under(p.At)
 	switch {
 	case len(p.Flows) > 0:
 		f.Message += ". A flow rule asks: " + strings.Join(p.Flows, "; ")

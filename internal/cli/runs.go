@@ -203,15 +203,11 @@ func (c *cli) writeRuns(runs []history.Run) error {
 
 // runRow returns the row of a run. At a terminal it has the short id, and when says when the run began; elsewhere the row is for programs.
 func (c *cli) runRow(r *history.Run, when func(time.Time) string) row {
-	name := strings.Join(strings.Fields(r.Chain), " ")
-	if name == "" {
-		name = strings.Join(r.Functions[:min(len(r.Functions), 3)], " ")
-	}
 	id, began := r.ID, r.Began.Local().Format(time.DateTime)
 	if c.outTerminal {
 		id, began = shortRun(id), when(r.Began)
 	}
-	list := row{cells: []string{id, name, string(r.Status), began, figure.Millis(r.Millis),
+	list := row{cells: []string{id, r.Title(), string(r.Status), began, figure.Millis(r.Millis),
 		strconv.Itoa(r.Writes), strconv.Itoa(r.Calls), strconv.Itoa(r.Tokens), strconv.Itoa(r.Undos)}}
 	total := r.Parts.Total()
 	if durable.IsID(r.Key) && r.Parent == "" {

@@ -110,7 +110,8 @@ type waitingView struct {
 	At                string         // the only place that is shown, in full; "": all
 	From, To, Next    int            // the calls of this page, from 1; Next is the offset of the next page, 0: there is none
 	Acts              bool
-	Flags             string
+	Flags             string // see Backend.Flags
+	Local             bool   // the viewer can run commands beside this console
 	choice
 	Elsewhere []string // the chosen places that are on other pages
 	Changed   bool     // other calls than those that were chosen from can be decided about now, so that none is chosen any more
@@ -192,7 +193,7 @@ func (r *request) waitingPage(ctx context.Context, o *offered, at, offset string
 	run := history.Run{Chain: row.Chain}
 	hideNames(&run, o.sees)
 	v := &waitingView{ID: row.ID, Chain: run.Chain, Caller: row.Caller, Digest: o.digest, Total: len(o.calls), Hidden: o.hidden,
-		Ends: chain.EndsWhereDenied(o.past), At: at, Acts: r.viewer.Acts, Flags: r.Flags, choice: c}
+		Ends: chain.EndsWhereDenied(o.past), At: at, Acts: r.viewer.Acts, Flags: r.Flags, Local: !r.Serves, choice: c}
 	before, err := r.lastApproved(ctx, o.past)
 	if err != nil {
 		return nil, err

@@ -59,7 +59,7 @@ func TestApproveForOthers(t *testing.T) {
 
 	path := "runs/" + run + "/approve"
 	_, page = s.browser(t, "limited").get(path)
-	wantText(t, page, "0 calls", "1 more are of functions that you may not use", "!shop.put")
+	wantText(t, page, "0 calls", "1 more is of a function that you may not use: others decide about it", "!shop.put")
 	_, page = s.browser(t, "looks").get(path)
 	wantText(t, page, "shop.put", "You may look, not decide")
 	if status, page := s.browser(t, "looks").send(page, path, url.Values{"decision": {"approve-all"}}); status != fault.Denied.HTTP() {

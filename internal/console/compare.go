@@ -18,6 +18,7 @@ type compareView struct {
 	Shown  bool              // arguments and results may be shown
 	Others []history.Run     // the newest other runs of the chain
 	Flags  string
+	Local  bool // the viewer can run commands beside this console
 }
 
 // valueDifference is a place where an argument or a result differs.
@@ -37,7 +38,7 @@ func showCompare(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &compareView{B: b.Run, Shown: r.Values, Flags: r.Flags}
+	v := &compareView{B: b.Run, Shown: r.Values, Flags: r.Flags, Local: !r.Serves}
 	if b.Chain != "" {
 		runs, err := history.Runs(ctx, r.Journal, &journal.Filter{Callers: r.decides(), Scope: r.Scope, Chains: []string{b.Chain},
 			Limit: othersShown})

@@ -188,6 +188,7 @@ type page struct {
 	data     any
 	redirect string // the path below Path to go to in its place; "": none
 	next     string // the address that follows at once; "": none
+	status   int    // the HTTP status; 0: that of the fault in data, else 200
 	live     string // what keeps the element #live of the page up to date: a run's id, liveAll or liveSources; "": nothing does
 }
 
@@ -283,7 +284,9 @@ func faultPage(err error) *page {
 
 // showNothing answers for an address that is that of no page.
 func showNothing(*request) (*page, error) {
-	return nil, fault.New(fault.TokenExpired, "there is no such page")
+	p := faultPage(fault.New(fault.BadRequest, "there is no such page"))
+	p.title, p.status = "Not shown", http.StatusNotFound
+	return p, nil
 }
 
 // mustAct refuses an action of a viewer who may only look.

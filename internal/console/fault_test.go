@@ -17,8 +17,8 @@ func TestFaultPages(t *testing.T) {
 	for path, text := range map[string]string{"runs/run_nothing": "there is no such run here", "nowhere": "there is no such page",
 		"acts/none": "this answer is not kept any more"} {
 		status, page := ann.get(path)
-		if status != fault.TokenExpired.HTTP() {
-			t.Errorf("%s: status %d", path, status)
+		if want := map[bool]int{true: http.StatusNotFound, false: fault.TokenExpired.HTTP()}[path == "nowhere"]; status != want {
+			t.Errorf("%s: status %d, want %d", path, status, want)
 		}
 		wantText(t, textOf(page), "Not shown "+text, "All runs", "!token_expired", "!onecall runs")
 	}

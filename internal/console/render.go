@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/rand"
 	"embed"
@@ -108,8 +109,8 @@ func (c *console) show(w http.ResponseWriter, r *request, p *page) {
 	default:
 		l.Events += "?run=" + url.QueryEscape(p.live)
 	}
-	status := http.StatusOK
-	if f, is := p.data.(*fault.Error); is && f != nil {
+	status := cmp.Or(p.status, http.StatusOK)
+	if f, is := p.data.(*fault.Error); is && f != nil && p.status == 0 {
 		status = f.Code.HTTP()
 	}
 	var out bytes.Buffer

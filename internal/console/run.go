@@ -50,6 +50,7 @@ type runActs struct {
 	Denied                       bool   // calls were denied that can be approved
 	Bound                        bool   // the run calls sources with its caller's own credential, which the viewer has not brought
 	Flags                        string // see Backend.Flags
+	Local                        bool   // the viewer can run commands beside this console
 }
 
 // outcomeCount is the number of calls that write with an outcome.
@@ -110,7 +111,7 @@ func hideCalls(t *history.Timeline, sees func(string) bool) {
 // actsOn returns what the viewer can do with a run.
 func (r *request) actsOn(past *journal.Past) runActs {
 	own := !r.isOthers(&past.Row)
-	a := runActs{Acts: r.viewer.Acts, Flags: r.Flags, Waits: past.Waiting != nil && past.Row.Status == journal.Waiting}
+	a := runActs{Acts: r.viewer.Acts, Flags: r.Flags, Local: !r.Serves, Waits: past.Waiting != nil && past.Row.Status == journal.Waiting}
 	a.Bound = !r.brings(past.Credentials)
 	own = own && !a.Bound // else what it does would be refused
 	a.Undoes = own && undoesMore(past)

@@ -86,7 +86,7 @@ func showRuns(r *request) (*page, error) {
 		hideNames(&runs[i], sees)
 		v.Runs = append(v.Runs, listedRun{runs[i], partsText(runs[i].Parts)})
 	}
-	if r.viewer.All {
+	if r.viewer.All && !r.Serves {
 		v.Command = v.Filter.command(r.Flags, time.Now())
 	}
 	p := &page{template: "runs", title: "Runs", data: v}

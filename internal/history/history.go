@@ -26,12 +26,20 @@ type Run struct {
 	Steps     int            `json:"steps"`
 	Calls     int            `json:"calls"`
 	Reused    int            `json:"reused,omitempty"` // calls whose results came from the journal
-	Writes    int            `json:"writes,omitempty"` // calls that write, but those that undo another
-	Undos     int            `json:"undos,omitempty"`  // calls that undo another
+	Writes    int            `json:"writes,omitempty"` // calls that write and were sent, or may have been, but those that undo another
+	Undos     int            `json:"undos,omitempty"`  // the same of calls that undo another
 	Left      int            `json:"left,omitempty"`   // calls that its undo left, perhaps or certainly done
 	Tokens    int            `json:"tokens"`           // the tokens of its answers
 	Stored    int            `json:"kept"`             // tokens of results that are in no answer, estimated
 	Functions []string       `json:"functions,omitempty"`
+}
+
+// Title returns the name of the run's chain; if it has none, the first functions that it calls.
+func (r *Run) Title() string {
+	if name := strings.Join(strings.Fields(r.Chain), " "); name != "" {
+		return name
+	}
+	return strings.Join(r.Functions[:min(len(r.Functions), 3)], " ")
 }
 
 func runOf(r *journal.Row) Run {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/chainfile"
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/login"
 	"github.com/onecall-mcp/onecall/steps"
@@ -123,11 +124,7 @@ func (e *examination) configuration(err error) {
 	switch path := e.config.Path; {
 	case errors.As(err, &refused):
 		for _, f := range refused.Faults {
-			remedy := "correct it there"
-			if f.Line == 0 { // not about a line: there is no file, it cannot be read, or there are two
-				remedy = ""
-			}
-			e.addFault(StatusFail, f, remedy)
+			e.addFault(StatusFail, f)
 		}
 	case err != nil:
 		e.add(CheckConfiguration, path, StatusFail, fault.Message(err), "")
@@ -157,12 +154,12 @@ func (e *examination) secrets() {
 }
 
 // addFault adds a fault or a warning of the configuration with its position in the file.
-func (e *examination) addFault(status Status, f *fault.Error, remedy string) {
-	subject := e.config.Path
+func (e *examination) addFault(status Status, f *fault.Error) {
+	subject, remedy := e.config.Path, ""
 	if f.Line > 0 {
 		subject += fmt.Sprintf(":%d:%d", f.Line, f.Column)
 	}
-	if len(f.Nearest) > 0 {
+	if len(f.Nearest) > 0 && !chainfile.Mentions(f.Message, f.Nearest[0]) {
 		remedy = "did you mean " + strings.Join(f.Nearest, ", ") + "?"
 	}
 	e.add(CheckConfiguration, subject, status, strings.TrimSpace(f.Message), remedy)
@@ -174,7 +171,7 @@ func (e *examination) addWarning(f *fault.Error) {
 	if slices.ContainsFunc(e.BrokenChains(), func(broken *fault.Error) bool { return broken.Message == f.Message }) {
 		status = StatusFail
 	}
-	e.addFault(status, f, "")
+	e.addFault(status, f)
 }
 
 // checkRunning makes the checks that need a running app: of sources, settings, the list of tools and the stores.
@@ -202,8 +199,11 @@ func (e *examination) source(info *steps.SourceInfo, waited time.Duration) {
 	if path := e.process.Config; path != "" {
 		remedy = fmt.Sprintf("onecall tools --config %s --verbose shows what it logs", path)
 	}
-	address, isDocument := e.address(info.Name)
-	if address != "" {
+	address, isDocument, isFile := e.address(info.Name)
+	switch {
+	case isFile:
+		remedy = "check " + address
+	case address != "":
 		remedy = "check " + address + ", and whether this machine reaches it"
 	}
 	offers := fmt.Sprintf("%d functions", len(info.Functions))
@@ -239,19 +239,19 @@ func (e *examination) source(info *steps.SourceInfo, waited time.Duration) {
 }
 
 // address returns the name of the setting that holds a source's address; "": the source has none. isDocument reports whether it is the
-// address of an OpenAPI document.
-func (e *examination) address(source string) (setting string, isDocument bool) {
+// address of an OpenAPI document, and isFile whether it is the path of one.
+func (e *examination) address(source string) (setting string, isDocument, isFile bool) {
 	for i := range e.config.OpenAPI {
 		if entry := &e.config.OpenAPI[i]; entry.Source() == source {
-			return "openapi." + entry.Name + ".spec", true
+			return "openapi." + entry.Name + ".spec", true, !strings.Contains(config.Or(entry.Config.Spec, ""), "://")
 		}
 	}
 	for i := range e.config.MCPServers {
 		if entry := &e.config.MCPServers[i]; entry.Source() == source && entry.Config.URL != nil {
-			return "mcpServers." + entry.Name + ".url", false
+			return "mcpServers." + entry.Name + ".url", false, false
 		}
 	}
-	return "", false
+	return "", false, false
 }
 
 // commands looks up the programs of the stdio servers with the PATH of this shell and with that of a desktop client. If started is set,

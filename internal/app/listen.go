@@ -93,6 +93,26 @@ func splitAddress(flag, address string) (host, port string, err error) {
 	return host, port, nil
 }
 
+// checkAddresses refuses one address for both clients and metrics, which then could not be told apart from another program's.
+func (o *ServeOptions) checkAddresses() error {
+	if o.HTTP == "" || o.Metrics == "" {
+		return nil
+	}
+	var addresses [2]string
+	for i, flag := range [][2]string{{"--http", o.HTTP}, {"--metrics", o.Metrics}} {
+		host, port, err := splitAddress(flag[0], flag[1])
+		if err != nil {
+			return err
+		}
+		addresses[i] = net.JoinHostPort(host, port)
+	}
+	if addresses[0] != addresses[1] || strings.HasSuffix(addresses[0], ":0") { // 0: any free port
+		return nil
+	}
+	return fault.New(fault.BadRequest, "--http and --metrics are both %s, and onecall listens on it for one of them only: give --metrics another port",
+		addresses[0])
+}
+
 func listen(ctx context.Context, flag, host, port string) (net.Listener, error) {
 	var config net.ListenConfig
 	address := net.JoinHostPort(host, port)

@@ -32,6 +32,7 @@ type Options struct {
 	List           bool   // the command itself shows the functions and the faults of their sources
 	Unrecorded     bool   // runs are kept in memory, and not in the journal
 	Unlocked       bool   // functions are served whatever their lock says: the command compares them itself
+	Unverified     bool   // signatures of saved chains are not looked at: the command is about to write them
 	Surface        string // overrides the configured surface; "": the configuration decides
 
 	Monitor *Monitor // monitors a command that runs until it is interrupted; nil: the command has no monitor

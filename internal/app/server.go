@@ -73,6 +73,9 @@ func Serve(ctx context.Context, o *Options, so *ServeOptions) (err error) {
 	s.process = newProcess(o, serverTraits{serve: true, overHTTP: so.HTTP != "", console: so.ConsoleFlags != nil, log: s.log, workers: so.Engine != nil,
 		engineFlag: so.EngineFlag, stateless: so.Stateless})
 	s.console = s.newConsole()
+	if err := so.checkAddresses(); err != nil {
+		return err
+	}
 	in, err := s.listen(ctx)
 	if err != nil {
 		return err

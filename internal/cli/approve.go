@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os/user"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/internal/history"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -75,13 +77,15 @@ func (c *cli) approve(ctx context.Context, a *app.App, name runName, d *decision
 	switch {
 	case journal.IsBusy(err):
 		return errNotOver
+	case err != nil && name.last:
+		return withWaiting(ctx, a, err)
 	case err != nil:
 		return err
 	}
 	calls, digest := offered, chain.DigestOf(offered)
 	if d.only != nil {
 		if calls, err = chain.Pick(offered, d.only); err != nil {
-			return err
+			return withPlaces(err, len(offered))
 		}
 	}
 	if d.show {
@@ -152,6 +156,43 @@ func (c *cli) tellLifted(calls []gjson.Result, d *decision) error {
 		c.noticef("approving takes back the denial of %s at %s", plural(int64(len(lifted)), "call"), fault.Clip(places, 200))
 	}
 	return nil
+}
+
+// withPlaces adds to the error about a place where no call can be decided about the places of those that can.
+func withPlaces(err error, calls int) error {
+	f, coded := fault.As(err)
+	if !coded || len(f.Available) == 0 {
+		return err
+	}
+	message := f.Message + ": there are " + strings.Join(f.Available, ", ")
+	if more := calls - len(f.Available); more > 0 {
+		message += fmt.Sprintf(" and %d more, which --show shows", more)
+	}
+	return opErrorf("%s", message)
+}
+
+// withWaiting adds to the error about the newest run, which does not wait, which runs do.
+func withWaiting(ctx context.Context, a *app.App, err error) error {
+	f, coded := fault.As(err)
+	if !coded || f.Code != fault.BadRequest {
+		return err
+	}
+	waiting := &journal.Filter{Status: journal.Waiting, Code: fault.ApprovalRequired, Limit: maxCandidates + 1}
+	runs, failure := history.Runs(ctx, a.Journal, waiting)
+	if failure != nil {
+		return err
+	}
+	message := f.Message + ", and no other does"
+	if len(runs) > 0 {
+		message = f.Message + "; these do:"
+	}
+	for i := range runs[:min(len(runs), maxCandidates)] {
+		message += "\n  " + runTitle(&runs[i])
+	}
+	if len(runs) > maxCandidates {
+		message += "\n  …: onecall runs --status waiting"
+	}
+	return opErrorf("%s", message)
 }
 
 var errNotOver = opError{fault.New(fault.Busy, "the run is not over: try again when it has ended")}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -130,7 +131,7 @@ func (c *cli) showCheckResult(e *chainfile.Entry) {
 
 // documentOf returns the text of a chain as it is in its file: the whole file, or the chain's line in a file with many.
 func documentOf(e *chainfile.Entry) *document {
-	doc := &document{name: e.File.Name, text: e.Request, file: e.File.Path, line: max(e.Line, 1)}
+	doc := &document{name: cmp.Or(e.File.Path, e.File.Name), text: e.Request, file: e.File.Path, line: max(e.Line, 1)}
 	if e.Written != nil {
 		doc.text = e.Written
 	}

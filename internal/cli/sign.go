@@ -53,7 +53,7 @@ func (c *cli) sign(ctx context.Context, args []string, keyFile string) (err erro
 	if f != nil {
 		return opErrorf("%s: %s", textfile.Printable(keyFile), f.Message)
 	}
-	a, err := c.open(ctx, app.Options{Calls: true})
+	a, err := c.open(ctx, app.Options{Calls: true, Unverified: true})
 	if err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func (c *cli) verifyPlan(plan *planFile, file *config.File, keys []*signing.Key)
 	key, f := app.VerifyPlan(plan.function, path, app.ChainsIn(filepath.Dir(plan.Path), app.ChainReader(file)), keys)
 	switch {
 	case f != nil:
-		v.Error = &verifyError{f.Code, f.Message}
+		v.Error = &verifyError{f.Code, path + ": " + f.Message}
 	case key == nil:
 		v.Error = &verifyError{fault.Denied, "it has no signature: onecall sign " + chainfile.NameOf(plan.Path) + " --key FILE writes one"}
 	default:

@@ -103,7 +103,7 @@ var callColumns = []column{
 	{name: "STATUS", width: 12, style: statusColor},
 	{name: "TOOK", width: 7},
 	{name: "AFTER", width: 7},
-	{name: "TOKENS", width: 6},
+	{name: "~TOKENS", width: 7},
 	{name: "WAVE", extra: true},
 	{name: "WAITED", width: 7, extra: true},
 	{name: "BYTES", width: 8, extra: true},

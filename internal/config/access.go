@@ -188,19 +188,28 @@ func (d *decoder) requireKeys(at string, structure any) {
 	if wrong(at) {
 		return
 	}
-	var lacking []string
+	var lacking, told []string
 	value := reflect.ValueOf(structure).Elem()
 	for i, field := range tables[value.Type()].fields {
 		empty := value.Field(i).IsZero() || value.Field(i).Kind() == reflect.Map && value.Field(i).Len() == 0
-		if field.needed && empty && !wrong(fault.Key(at, field.key)) {
+		if field.needed != "" && empty && !wrong(fault.Key(at, field.key)) {
 			lacking = append(lacking, field.key)
+			told = append(told, field.told())
 		}
 	}
 	switch len(lacking) {
 	case 0:
 	case 1:
-		d.faultAt(at, fault.BadRequest, "%s is missing", lacking[0])
+		if told[0] != "" {
+			told[0] = ": " + told[0]
+		}
+		d.faultAt(at, fault.BadRequest, "%s is missing%s", lacking[0], told[0])
 	default:
+		for i := range lacking {
+			if told[i] != "" {
+				lacking[i] += " (" + told[i] + ")"
+			}
+		}
 		d.faultAt(at, fault.BadRequest, "%s are missing", strings.Join(lacking, ", "))
 	}
 }

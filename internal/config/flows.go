@@ -24,10 +24,10 @@ type Flows struct {
 // FlowRule is one flow rule.
 type FlowRule struct {
 	// The label of the values.
-	From *string `yaml:"from" json:"from,omitempty" validate:"min=1" needed:"yes"`
+	From *string `yaml:"from" json:"from,omitempty" validate:"min=1" needed:"a label that functions give"`
 	// Where they may not go: a role of arguments, write (all arguments of functions that do not only read), or destroy (those of functions
 	// that destroy).
-	To *string `yaml:"to" json:"to,omitempty" validate:"min=1" needed:"yes"`
+	To *string `yaml:"to" json:"to,omitempty" validate:"min=1" needed:"a role of arguments, write or destroy"`
 	// What happens to a chain that would bring them there. deny: it is refused before anything runs; approve: a person must approve the call;
 	// warn: it runs, with a warning.
 	Do *string `yaml:"do" json:"do,omitempty" validate:"oneof=deny approve warn" needed:"yes"`

@@ -13,16 +13,20 @@ func syntaxMessage(text []byte, at position, message string) string {
 	if strings.Contains(message, "'\t'") {
 		return "a tab: YAML is indented with spaces"
 	}
+	plain := message
+	if separators, found := strings.CutSuffix(message, " must be specified"); found { // such as ',' or '}'
+		plain = strings.ReplaceAll(separators, "'", "") + " is missing"
+	}
 	lines := strings.Split(string(text), "\n")
 	if at.line < 1 || at.line > len(lines) {
-		return message
+		return plain
 	}
 	line := lines[at.line-1]
 	offset := textfile.Offset(line, at.column)
 	if remedy := remedyFor(lines, at, line, offset, message); remedy != "" {
-		return message + ": " + remedy
+		return plain + ": " + remedy
 	}
-	return message
+	return plain
 }
 
 var (

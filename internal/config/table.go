@@ -15,7 +15,7 @@ import (
 //	text      a text in place of the struct stands for this field
 //	scalars   numbers and booleans are accepted as strings, as written
 //	secret    the value is never shown
-//	needed    the key is required
+//	needed    the key is required; its value says what it takes, if that is not yes
 //	having    the field is read only if the value is an object with one of these keys. Else another field has the key, or other programs do
 //	recorded  yes: answers depend on the value, so that a recording has it (recorded.go); no: not this key of such an object
 //
@@ -35,8 +35,22 @@ type structTable struct {
 // fieldTable has the tags of one field.
 type fieldTable struct {
 	key, rule, expand string
-	scalars, needed   bool
+	needed            string
+	scalars           bool
 	having            []string
+}
+
+// told says what a required key takes, for the message that it is missing; "": no more is to say.
+func (f *fieldTable) told() string {
+	words, isWord := strings.CutPrefix(f.rule, "oneof=")
+	switch {
+	case isWord:
+		list := strings.Fields(words)
+		return strings.Join(list[:len(list)-1], ", ") + " or " + list[len(list)-1]
+	case f.needed != "yes":
+		return f.needed
+	}
+	return ""
 }
 
 // tables are the tables of all structs of a configuration. They drive the decoder, its checks, and the expansion of variables.
@@ -63,7 +77,7 @@ func (m *tableMaker) add(t reflect.Type) (credential bool) {
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
 		field := fieldTable{key: tag.Get("yaml"), rule: tag.Get("validate"), expand: tag.Get("expand"), scalars: tag.Get("scalars") != "",
-			needed: tag.Get("needed") != "", having: strings.Fields(tag.Get("having"))}
+			needed: tag.Get("needed"), having: strings.Fields(tag.Get("having"))}
 		table.fields = append(table.fields, field)
 		if tag.Get("list") != "" {
 			table.list = i

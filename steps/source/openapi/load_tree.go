@@ -174,13 +174,12 @@ func (t *tree) fault(err error) error {
 	}
 	f := fault.New(fault.BadRequest, "the document is not JSON")
 	var syntax *jsontext.SyntacticError
-	switch {
-	case errors.As(err, &syntax):
+	if errors.As(err, &syntax) {
 		f.Line, f.Column = t.lineColumn(syntax.ByteOffset)
-		f.Message += ": line " + strconv.Itoa(f.Line) + ", column " + strconv.Itoa(f.Column) + ": " + strings.TrimPrefix(syntax.Err.Error(),
-			"jsontext: ")
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		f.Message += ": it ends too early"
+		f.Message += ": " + strings.TrimPrefix(syntax.Err.Error(), "jsontext: ")
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		f.Message = "the document is not JSON: it ends too early: a bracket, a brace or a quote is missing"
 	}
 	f.Err = err
 	return f

@@ -58,7 +58,7 @@ func TestLockedRun(t *testing.T) {
 	run := rows[0].ID
 
 	_, page := s.browser(t, "sue").get("runs/" + run + "/approve")
-	wantText(t, page, "1 more are of functions that you may not use", "!crm.send")
+	wantText(t, page, "1 more is of a function that you may not use", "!crm.send")
 	_, page = s.browser(t, "sue").get("chains")
 	wantText(t, page, "!mailit")
 	for _, name := range []string{"ann", "dan", "all"} {

@@ -110,7 +110,7 @@ func (s *set) figures(b *harness.Bench) {
 		report.CountFigure("known", "of them with functions that other tasks have called", s.known),
 		report.CountFigure("outside", "runs that took more than the high end of their bound, or less than the low one", s.above))
 	for _, value := range values {
-		b.Figure(report.Figure{Name: "within/" + value, Title: "known runs with likely " + value + " within a factor of two", Value: s.share(value),
-			Unit: "%", How: report.Computed, Min: 90})
+		b.Figure(report.Figure{Name: "within/" + value, Title: "known runs with likely " + value + " within a factor of two",
+			Value: s.share(value), Unit: "%", How: report.Computed, Min: 90})
 	}
 }

@@ -27,7 +27,8 @@ approve: write
 access: {tokens: [{name: boss, sha256: %q, tier: admin, console: approve}]}
 `, folder, tokenHash(boss)))
 	s := serveHTTP(t, config, "--console")
-	text, _ := stateless(t, s.url).with(boss).tool(t, "chain", map[string]any{"steps": []any{map[string]any{"fn": "sh.note"}}})
+	note := map[string]any{"fn": "sh.note"}
+	text, _ := stateless(t, s.url).with(boss).tool(t, "chain", map[string]any{"steps": []any{note, note}})
 	run := gjson.Get(text, "resume").Str
 	if run == "" {
 		t.Fatal(text)

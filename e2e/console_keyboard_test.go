@@ -111,7 +111,7 @@ access: {tokens: [{name: boss, sha256: %[4]q, tier: admin, console: approve}]}
 	clitest.Write(t, folder+"/chains", "double.chain.json", `{"params":{"n":{"type":"integer"}},"steps":[{"expr":"$input.n * 2"}]}`)
 	s := serveHTTP(t, config, "--console")
 	failing := clitest.Write(t, folder, "shop.chain.json",
-		`{"name":"shop","steps":[{"fn":"http.order","args":{"n":1}},{"fn":"http.order","args":{"n":0}},{"fn":"http.mail"}]}`)
+		`{"name":"shop","steps":[{"fn":"http.order","args":{"n":1}},{"fn":"http.order","args":{"n":0}},{"http.mail":{}},{"http.mail":{}}]}`)
 	for range 2 {
 		cmd := clitest.Self(t, folder, "run", "--config", config, failing)
 		cmd.Env = s.cmd.Env
@@ -148,7 +148,7 @@ access: {tokens: [{name: boss, sha256: %[4]q, tier: admin, console: approve}]}
 	w.press(" ")
 	w.tabTo(`textarea[name=reason]`)
 	w.press("go on")
-	w.enter(`button[value=approve]`)
+	w.enter(`button[value=approve-all]`)
 	w.hasText("approved")
 	w.wantAccessibleWhenNarrow(axe)
 	w.enter(`form[action$="/resume"] button`)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,11 +63,14 @@ func TestBounds(t *testing.T) {
 // more bytes. The fault names the step that costs most.
 func TestRefusedForBound(t *testing.T) {
 	t.Parallel()
-	called := false
+	var called atomic.Bool
 	functions := boundedFunctions()
 	for i := range functions {
 		call := functions[i].Call
-		functions[i].Call = func(ctx context.Context, args []byte) ([]byte, error) { called = true; return call(ctx, args) }
+		functions[i].Call = func(ctx context.Context, args []byte) ([]byte, error) {
+			called.Store(true)
+			return call(ctx, args)
+		}
 	}
 	e := engineOf(t, functions, chain.Options{}, false)
 	for request, want := range map[string]string{
@@ -85,7 +89,7 @@ func TestRefusedForBound(t *testing.T) {
 			}
 		}
 	}
-	if called {
+	if called.Load() {
 		t.Error("a function was called")
 	}
 	for _, request := range []string{

@@ -58,7 +58,7 @@ func measureConsole(b *testing.B, runs int, more string) *measuredConsole {
 	if _, err := driver.List(b.Context(), &journal.Filter{Limit: 1}); err != nil { // makes the tables
 		b.Fatal(err)
 	}
-	journaltest.Fill(b, path, runs)
+	journaltest.Fill(b, path, filepath.Join(dir, "onecall.yaml"), runs)
 	if err := driver.Close(); err != nil {
 		b.Fatal(err)
 	}

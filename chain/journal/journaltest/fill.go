@@ -7,8 +7,8 @@ import (
 )
 
 // Fill writes many runs to a journal in SQLite, whose file a driver has made, by SQL: a hundredth failed, one in 100,000 waits, and one in
-// 100,000 called rare.call. They have no events, and do not expire.
-func Fill(t testing.TB, path string, runs int) {
+// 100,000 called rare.call. They began in scope, have no events, and do not expire.
+func Fill(t testing.TB, path, scope string, runs int) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=synchronous(OFF)")
 	if err != nil {
@@ -31,8 +31,10 @@ func Fill(t testing.TB, path string, runs int) {
 		FROM onecall_runs r, json_each(r.functions) f`,
 		`WITH RECURSIVE d(d) AS (SELECT 1 UNION ALL SELECT d + 1 FROM d WHERE d < 90), c(c) AS (SELECT 0 UNION ALL SELECT c + 1 FROM c WHERE c < 9),
 			f(f) AS (SELECT 0 UNION ALL SELECT f + 1 FROM f WHERE f < 9)
-		INSERT INTO onecall_days SELECT date('2026-01-01', d || ' days'), 'token:' || c, '', 'function ' || f, 11, 1, 110, 1000, 2000,
+		INSERT INTO onecall_days (day, caller, chain, fn, counted, failures, calls, tokens, kept, times)
+			SELECT date('2026-01-01', d || ' days'), 'token:' || c, '', 'function ' || f, 11, 1, 110, 1000, 2000,
 			x'4003010201050201010101010101010101010101010203010201020102010201' FROM d, c, f`,
+		fmt.Sprintf(`UPDATE onecall_runs SET scope = '%s'`, scope),
 	} {
 		if _, err := db.Exec(query); err != nil {
 			t.Fatal(err)

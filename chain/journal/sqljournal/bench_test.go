@@ -166,7 +166,7 @@ func BenchmarkMillion(b *testing.B) {
 	if rows, err := d.List(b.Context(), &journal.Filter{Limit: 1}); err != nil {
 		b.Fatal(err)
 	} else if len(rows) == 0 {
-		journaltest.Fill(b, path, 1_000_000)
+		journaltest.Fill(b, path, "", 1_000_000)
 	}
 	rare, common, waits, since := "token:7", "token:1001", "token:50", time.UnixMicro(1_790_000_000_000_000)
 	middle := &journal.Position{Began: time.UnixMicro(1_790_000_000_000_000 + 500_000*86_400), ID: fmt.Sprintf("run_%026d", 500_000*7919%1_000_003)}

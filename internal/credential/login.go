@@ -121,7 +121,7 @@ func (t *Table) openSlot(r *Rule, caller, digest string) bool {
 	return true
 }
 
-// takeSlots opens the slots of another table anew: how callers log in may be another one now.
+// takeSlots opens the slots of another table again: how callers log in may have changed.
 func (t *Table) takeSlots(before *Table) {
 	before.mu.Lock()
 	former := before.slots.Values()

@@ -149,7 +149,7 @@ func (d *durable) goOn(ctx context.Context, t *trial, _ answer) answer {
 	}
 	asks := d.learn(t, runs)
 	a := d.execute(ctx, t)
-	a.asks, a.anew = asks, len(d.known) > 0
+	a.asks, a.rewritten = asks, len(d.known) > 0
 	return a
 }
 

@@ -66,7 +66,7 @@ const seed = 17
 type result struct {
 	arm
 	trials, twice, lost, wrong, stuck int
-	asks, anew, alone                 int      // outcomes looked up, programs written anew, runs that needed neither
+	asks, rewritten, alone            int      // outcomes looked up, programs rewritten, runs that needed neither
 	fault                             string   // why it was not measured
 	notes                             []string // what is said of it beside the numbers, such as the first things that went wrong
 }
@@ -130,11 +130,11 @@ func (r *result) add(s score) {
 	r.lost += s.lost
 	r.wrong += s.wrong
 	r.asks += s.asks
-	r.anew += s.anew
+	r.rewritten += s.rewritten
 	switch {
 	case s.stuck:
 		r.stuck++
-	case s.asks+s.anew == 0:
+	case s.asks+s.rewritten == 0:
 		r.alone++
 	}
 	if s.why != "" && len(r.notes) < shown {
@@ -154,7 +154,7 @@ var counts = []struct {
 	{"stuck", "runs that do not go on", func(r *result) *int { return &r.stuck }},
 	{"alone", "runs that go on by themselves", func(r *result) *int { return &r.alone }},
 	{"asks", "outcomes looked up", func(r *result) *int { return &r.asks }},
-	{"anew", "programs written anew", func(r *result) *int { return &r.anew }},
+	{"rewritten", "programs rewritten", func(r *result) *int { return &r.rewritten }},
 }
 
 // tell adds the table, its picture and the figures. onecall must have made no mistake.

@@ -72,7 +72,7 @@ func TestScores(t *testing.T) {
 		"said to be applied":         {&invented{answer: tells(applied)}, score{lost: (1 + goingOn) * writes, stuck: true}},
 		"said not to be applied":     {&invented{calls: true, answer: tells(undone)}, score{wrong: (1 + goingOn) * writes, stuck: true}},
 		"said to be unknown":         {&invented{calls: true, answer: tells(unknown)}, score{stuck: true}},
-		"looked up, and written new": {&invented{calls: true, answer: done(answer{done: true, asks: 2, anew: true})}, score{asks: 2, anew: 1}},
+		"looked up, and written new": {&invented{calls: true, answer: done(answer{done: true, asks: 2, rewritten: true})}, score{asks: 2, rewritten: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -88,7 +88,7 @@ func TestScores(t *testing.T) {
 			}
 			r := &result{}
 			r.add(got)
-			if byItself := !c.want.stuck && c.want.asks+c.want.anew == 0; (r.alone == 1) != byItself {
+			if byItself := !c.want.stuck && c.want.asks+c.want.rewritten == 0; (r.alone == 1) != byItself {
 				t.Errorf("a run that goes on by itself: %v, want %v", r.alone == 1, byItself)
 			}
 		})
@@ -130,7 +130,7 @@ func TestKept(t *testing.T) {
 	b.Versions["two"] = "2"
 	for range 2 { // kept results are kept again
 		all := withKept(b, []*result{{arm: chosen(b.Arms)[0], trials: 7}})
-		if len(all) != 2 || all[0].key != "run" || all[0].trials != 7 || all[1].key != "loop" || all[1].trials != 10 || all[1].anew != 17 {
+		if len(all) != 2 || all[0].key != "run" || all[0].trials != 7 || all[1].key != "loop" || all[1].trials != 10 || all[1].rewritten != 17 {
 			t.Fatalf("got %+v", all)
 		}
 		want := []string{"one was applied 2 times", "measured 2026-05-04 03:02:01 with commit abc, at a load of 0.5"}

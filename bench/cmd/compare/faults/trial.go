@@ -102,17 +102,17 @@ const (
 
 // answer is what a system has answered when it stopped.
 type answer struct {
-	done bool               // the whole task is done
-	told map[string]outcome // what it says of writes, by ref; it may say nothing
-	asks int                // outcomes that were looked up for it
-	anew bool               // another program was written for it, as a model or a person does
-	text string             // the answer itself, or why there is none
+	done      bool               // the whole task is done
+	told      map[string]outcome // what it says of writes, by ref; it may say nothing
+	asks      int                // outcomes that were looked up for it
+	rewritten bool               // another program was written for it, as a model or a person does
+	text      string             // the answer itself, or why there is none
 }
 
 // score is what became of a trial.
 type score struct {
 	twice, lost, wrong int // writes applied more than once; said to be applied, and not; otherwise told wrongly
-	asks, anew         int // outcomes that a person or a model had to look up, and programs that they had to write
+	asks, rewritten    int // outcomes that a person or a model had to look up, and programs that they had to write
 	stuck              bool
 	why                string // what went wrong, for the comment
 }
@@ -137,8 +137,8 @@ func (t *trial) play(ctx context.Context) (s score) {
 		t.settle()
 		s.check(t, a)
 		s.asks += a.asks
-		if a.anew {
-			s.anew++
+		if a.rewritten {
+			s.rewritten++
 		}
 		if a.done || i == goingOn || ctx.Err() != nil {
 			break
